@@ -7,7 +7,7 @@
     live = subs.live(); live.follow(subs)                 the same, while subscriptions come and go
 
     @penstock.operator("crowd", cost="20 ms")             a function that filters may call: crowd(image) > 50
-    penstock.Subscriptions(operators=…)                   those that they may
+    penstock.Subscriptions(operators=…)                   the operators that its filters may call
 
     penstock.Subscriptions(catalog=penstock.Catalog.of({"Stocks": penstock.Table(…), …}, edges=[…]))
     subs.subscribe("alice", "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER > 45 AND Rating >= 6")
@@ -15,18 +15,18 @@
 
     penstock.match(events_df, subs)                       a Spark DataFrame, batch or streaming
     penstock.register(spark, subs)                        SELECT * FROM penstock_match(TABLE(events))
-    penstock.interest(subs, ["day"]).where(events_df)     less of it to read: only what somebody could want
-    penstock.match_joins({"Stocks": changes_df, …}, subs) what each select-join subscriber lacks
+    penstock.interest(subs, ["day"]).where(events_df)     reads less: only the events that somebody could want
+    penstock.match_joins({"Stocks": changes_df, …}, subs) the tuples that each select-join subscriber lacks
 
     design = penstock.plan_views(["//news/item[author{val}]", …])    which views are fed from which others
-    penstock.match_views(documents_df, design.plan)       documents -> what every view gets of them
+    penstock.match_views(documents_df, design.plan)       documents -> the tuples of every view
 
     penstock.Pipeline(events=…, tables=…, documents=…, subscriptions=…, sink=…, checkpoint=…).start()
-    penstock.explode(notifications_df)                    what it wrote, one row for each subscriber
+    penstock.explode(notifications_df)                    its notifications, one row for each subscriber
 
     client = penstock.Client("http://localhost:8400")     a running service: penstock serve
     client.publish(event); client.subscribe("alice", "price > 5")
-    for notification in client.follow(sid, ticket): …     what a subscription is sent, as it comes
+    for notification in client.follow(sid, ticket): …     a subscription's notifications, as they come
     client.view(sid, ticket, catalog)                     a select-join's result, kept up to date
 
 This file is the whole public API. Follow one event: `language` reads a filter, `matching` compiles subscriptions into a

@@ -1,4 +1,4 @@
-"""`python -m penstock`, for where the command itself isn't on the path."""
+"""`python -m penstock`, for when the command `penstock` isn't on the path."""
 
 from penstock.cli import main
 

@@ -1,11 +1,11 @@
 """The command line: `penstock subscribe | update | renew | unsubscribe | list | load | sweep | match | run | who | …`.
 
 Each module has the commands of one kind: `registry_commands` (of one subscription), `list_command`, `load_command`,
-`publish_command`, `follow_command` (of a running service; `service_commands` has what others do with `--server`),
-`broker_command` (of the network: run a broker, ask it, publish and follow through it),
-`match` (what it does is in `match_job`), `stream`, `serve`, `explain`, `who`, `view_plans`, `warm_up`; `terminal` says
-what goes to which stream and how errors become exit codes, `options` and `open_registry` hold what commands share,
-`signals` and `spark` see to it that Spark starts and ends quietly, `progress` says what a long one is doing.
+`publish_command`, `follow_command` (of a running service; `service_commands` is for other commands with `--server`),
+`broker_command` (of the network: run a broker, ask it, publish and follow through it), `match` (its work is in
+`match_job`), `stream`, `serve`, `explain`, `who`, `view_plans`, `warm_up`; `terminal` decides what goes to which stream
+and how errors become exit codes, `options` and `open_registry` hold what commands share, `signals` and `spark` make
+Spark start and end quietly, `progress` shows what a long command is doing.
 
 Commands import what they need when they run: `penstock --help` must not wait for Spark.
 """
@@ -124,5 +124,6 @@ def main() -> None:
     """The program `penstock`."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
-        reconfigure(errors="backslashreplace")  # as standard error: a mark that the terminal lacks
+        # Characters that the terminal lacks are escaped, as on standard error.
+        reconfigure(errors="backslashreplace")
     app()

@@ -1,4 +1,4 @@
-"""`penstock broker`: run one and ask how it stands; publish events and tables into the network, and follow them."""
+"""`penstock broker`: run a broker and see its state; publish events and tables into the network, and follow them."""
 
 import json
 import re
@@ -32,7 +32,7 @@ _RUN = "run"
 
 
 class _BrokerGroup(PlainGroup):
-    """`penstock broker b1.yaml` runs it: a word that is no command is a file."""
+    """`penstock broker b1.yaml` runs a broker: a word that isn't a command is a file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, *ctx.help_option_names):

@@ -1,4 +1,4 @@
-"""How a broker stands, in lines for people."""
+"""The state of a broker, in lines for people."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""A bar that moves by the events that were read, on a terminal."""
+"""A bar that shows how many events were read, on a terminal."""
 
 import sys
 import threading
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _LOOK = 0.2  # seconds between two looks at what was read
 _SAMPLE = 1 << 18  # bytes of a file by which the length of its lines is estimated
-_MOST_FILES = 1_000  # whose sizes are looked at
+_MOST_FILES = 1_000  # files whose sizes are looked at
 _PLAIN = (".json", ".jsonl", ".ndjson", ".csv")
 
 
 @contextmanager
 def event_bar(title: str, files: EventFiles, folder: "AnyPath") -> "Iterator[AnyPath | None]":
-    """Show a bar. Yields a folder within `folder` in which tasks are to say what they read; None if nobody looks."""
+    """Show a bar. Yields a folder within `folder` where tasks write how much they have read; None without a bar."""
     if not sys.stderr.isatty() or not isinstance(folder, Path):
         yield None
         return
@@ -63,7 +63,7 @@ def event_bar(title: str, files: EventFiles, folder: "AnyPath") -> "Iterator[Any
 
 
 def estimate_events(files: EventFiles) -> int | None:
-    """About how many events files of this machine have, by their sizes; None if that would take to read them."""
+    """Estimate from their sizes how many events local files have; None if they would have to be read for that."""
     if not files.path.startswith("file://"):
         return None
     root = Path(files.path.removeprefix("file://"))
@@ -81,7 +81,7 @@ def estimate_events(files: EventFiles) -> int | None:
             sample = file.read(_SAMPLE)
         lines = max(1, sample.count(b"\n"))
         return max(1, sum(path.stat().st_size for path in found) * lines // max(1, len(sample)))
-    except (OSError, ValueError):  # whatever is wrong with the files, Spark says it
+    except (OSError, ValueError):  # Spark reports what is wrong with the files
         return None
 
 

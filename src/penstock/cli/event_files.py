@@ -4,8 +4,8 @@ Lines of JSON and CSV go through the same parser as in a pipeline, which finds e
 own readers would put nulls in its place. Such records are set aside if the job has a place for them; else the first
 one ends the job, before anything has been written.
 
-What their values mean is said by `--events-schema`, else by the schema of the registry; columns that neither knows have
-the type that Spark infers. To infer all of them would make a column of prices text for a single "n/a".
+The types of columns come from `--events-schema`, else from the schema of the registry; columns that neither has get the
+type that Spark infers. If all types were inferred, a single "n/a" would make a column of prices text.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ _PACKED = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
 
 @dataclass(frozen=True)
 class EventFiles:
-    """Where events are, how they are written, and their schema if it was given."""
+    """The path of files with events, their format, and their schema if it was given."""
 
     path: str
     format: str
@@ -48,7 +48,7 @@ class EventFiles:
 
 @dataclass(frozen=True)
 class Events:
-    """Events, and among them what isn't one: `records` is None if the format has no such thing."""
+    """Events from files. `records` says how records are written, to explain bad ones; None if there can't be any."""
 
     frame: "DataFrame"
     records: "Records | None"
@@ -56,7 +56,7 @@ class Events:
 
 
 def format_of(path: str) -> str | None:
-    """The format by a file's name; for a folder, that of a file in it.
+    """The format that a file's name tells; for a folder, that of a file in it.
 
     >>> format_of("ticks/day.jsonl.gz"), format_of("s3a://market/ticks")
     ('json', None)
@@ -74,7 +74,7 @@ def format_of(path: str) -> str | None:
 
 
 def spark_path(path: str, *, local: bool) -> str:
-    """A path as Spark is given it. A local one is made absolute: Spark's JVM may have been started in another folder,
+    """A path as Spark gets it. A local one is made absolute: Spark's JVM may have been started in another folder,
     and on a cluster a bare path is one of HDFS.
 
     >>> spark_path("/data/in", local=True), spark_path("s3a://market/ticks", local=True)
@@ -128,9 +128,8 @@ def read_events(spark: "SparkSession", files: EventFiles, known: "Schema | None"
     missing = type(schema)([])
     if files.schema is None and known is not None:
         schema, missing = _typed_by(known, schema)
-    if (
-        files.format == "json"
-    ):  # a record needn't have all attributes; a line of CSV has those of the header
+    if files.format == "json":
+        # A record needn't have all attributes; a line of CSV has those of the header.
         schema = type(schema)([*schema.fields, *missing.fields])
     lines = spark.read.text(files.path).select("value")
     frame = parse(lines, schema, files.format, options)
@@ -150,7 +149,7 @@ def _typed_by(known: "Schema", found: "StructType") -> "tuple[StructType, Struct
 
 
 def good_events(events: Events, *, set_aside: bool) -> "DataFrame":
-    """The events alone. Unless they are to be set aside, the first record that isn't one ends the job."""
+    """The events alone. Unless other records are set aside, the first record that isn't an event ends the job."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from penstock.pipeline.sources import RAW, REASON

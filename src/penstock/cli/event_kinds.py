@@ -1,4 +1,4 @@
-"""What a command line gives as an event: an event, a tuple of each table, or a document."""
+"""Reads what a command line gives with `--event`: an event, a tuple of each table, or a document."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ def read_event(text: str) -> Mapping[str, Any]:
 
 
 def read_document(text: str) -> "Documents":
-    """A document in XML or JSON, as it begins."""
+    """A document in XML or JSON; its beginning says which."""
     from penstock.views.documents.json_documents import read_json
     from penstock.views.documents.xml_documents import read_xml
 
@@ -47,12 +47,12 @@ def read_document(text: str) -> "Documents":
 
 
 def event_text(given: str) -> str:
-    """What `--event` says, or points to."""
+    """The text of `--event`, or of the file or standard input that it names."""
     return read_text(given, "--event")
 
 
 def kind_for(text: str, catalog: "Catalog | None", given: KindName | None) -> "Kind":
-    """The kind of subscriptions that what was given is for: as it was said, else by how it looks.
+    """The kind of subscriptions that an event is for: `given`, or else judged by the event's text.
 
     XML is for tree patterns, an object with a tuple of each of some tables for select-joins, any other for filters.
     """
@@ -73,7 +73,7 @@ def kind_for(text: str, catalog: "Catalog | None", given: KindName | None) -> "K
 
 
 def misspelt_keys(event: Mapping[str, Any], attributes: Iterable[str]) -> list[str]:
-    """Which keys of an event are no attributes, but nearly: a filter then takes what it asks for as NULL.
+    """Warnings about keys of an event that nearly are attributes: for filters, the attributes that were meant are NULL.
 
     >>> misspelt_keys({"prise": 5, "size": 1}, ["price", "size"])
     ["the event's key 'prise' is no attribute: did you mean 'price'?"]

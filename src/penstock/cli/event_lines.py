@@ -1,4 +1,4 @@
-"""Lines of JSON, published into a network as they come: many are under way at once, and a bad one stops no other."""
+"""Publishes lines of JSON into a network as they come. Many are under way at once; a bad one doesn't stop others."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from penstock.network.arrow_events import batch_of_json
 from penstock.network.links.link import NetworkError
 from penstock.network.network_client import NetworkClient
 
-_UNDER_WAY = 1_000  # lines that the broker hasn't answered for
+_UNDER_WAY = 1_000  # lines that the broker hasn't answered yet
 _REASONS = 10
 
 
@@ -20,7 +20,7 @@ class PublishedLines:
     events: int = 0
     refused: int = 0
     reasons: list[str] = field(default_factory=list)
-    """Of the first ten."""
+    """Why the first ten were refused."""
 
     def refuse(self, number: int, reason: object) -> None:
         self.refused += 1

@@ -161,7 +161,7 @@ def explain(
 
 @dataclass
 class _Asked:
-    """What is asked about: an event, and with what it is read. `schema` is the registry's if none was given."""
+    """The event to be explained, and what it is read with. `schema` becomes the registry's if none was given."""
 
     event: str
     schema: "Schema | None"
@@ -188,7 +188,7 @@ class _Asked:
         return explain_filter(sid, text, known, value, ends, now, self.operators)
 
     def warn_of_misspelt_keys(self, texts: list[str]) -> None:
-        """Warn of keys of the event that are nearly attributes: of the schema, else of what filters ask for."""
+        """Warn of keys of the event that nearly are attributes of the schema or, without a schema, of the filters."""
         from penstock.language.infer import infer
         from penstock.registry.kinds import FILTER, kind_of
 
@@ -203,7 +203,7 @@ class _Asked:
 
 
 def _explain_all(asked: _Asked, subscriber: str, kind: KindName | None, *, as_json: bool) -> None:
-    """Explain all that a subscriber has of the kind that the event is for: what matches, then the nearest first."""
+    """Explain all subscriptions of a subscriber for this kind of event: those that match, then the nearest misses."""
     from penstock.base.errors import PenstockError, UnknownSubscription
     from penstock.registry import Subscriptions
 
@@ -255,11 +255,11 @@ def _find_in_file(source: str, columns: "SourceColumns", sid: int) -> str:
 
 
 def _find_in_registry(asked: _Asked, sid: int) -> tuple[str, int, dict[str, Any] | None]:
-    """The filter, the end of the lease, and the pace with how many were held back, if there is one.
+    """The filter, the end of its lease, and its pace with the number of notifications held back, if it has one.
 
-    The schema is the registry's if none was given.
+    If no schema was given, `asked` gets the registry's.
 
-    An ended lease is an answer too, so the registry is opened with a clock that stands still at a time when all leases
+    An ended lease is an answer, too. So the registry is opened with a clock that stands still at a time when all leases
     were alive.
     """
     from penstock.base.errors import UnknownSubscription
@@ -276,7 +276,7 @@ def _find_in_registry(asked: _Asked, sid: int) -> tuple[str, int, dict[str, Any]
 
 
 def _how_it_ended(subs: "Subscriptions", sid: int) -> str:
-    """What is known of a subscription that isn't there."""
+    """A message with what is known of a subscription that isn't there."""
     ended = subs.ended(sid)
     if ended is not None:
         return f"{ended}\n  {ended.filter}"
@@ -314,7 +314,7 @@ def _catalog(url: str) -> "Catalog":
 
 
 def _show(explanation: "Explanation", name: str, ends: int | None = None) -> None:
-    """As the explanation prints itself, in colour; with the end of the lease if it has ended then."""
+    """Print an explanation in colour. If the lease has ended, say when."""
     from rich.console import Console
     from rich.text import Text
 

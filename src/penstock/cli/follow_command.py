@@ -75,7 +75,7 @@ def follow(
 
 
 def _watch_reader() -> None:
-    """End the program when whoever reads its output has gone: it may wait for the next notification for hours."""
+    """End the program when the reader of its output has gone. Else it would notice only at the next notification."""
     try:
         output = sys.stdout.fileno()
     except (OSError, ValueError):  # standard output isn't a file

@@ -1,7 +1,7 @@
-"""Subscriptions as a command is given them: in a file, or in a registry.
+"""Opens the subscriptions that a command line names: a file, or a registry.
 
-A file without a column of ids gets its row numbers as ids, so that what `match` reports and what `explain` is asked
-about are the same.
+A file without a column of ids gets its row numbers as ids, so that `match` and `explain` mean the same subscription by
+an id.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def is_file(source: str) -> bool:
-    """Whether subscriptions are in a file (or a folder of Parquet); else in a registry.
+    """Whether subscriptions are in a file (or a folder of Parquet). Otherwise they are in a registry.
 
     >>> is_file("subs.jsonl"), is_file("sqlite:///subs.db"), is_file("subs.db")
     (True, False, False)
@@ -36,7 +36,7 @@ def is_file(source: str) -> bool:
 def open_subscriptions(
     source: str, columns: "SourceColumns", schema: "Schema", operators: "Operators"
 ) -> "tuple[Subscriptions, list[tuple[int | None, FilterError]]]":
-    """The subscriptions of a file or a registry, and those of a file that are refused."""
+    """The subscriptions of a file or a registry, and the errors of those in a file that are refused."""
     from penstock.registry import Subscriptions
 
     if not is_file(source):

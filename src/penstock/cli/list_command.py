@@ -156,7 +156,7 @@ def _list_refused(registry: str, subscriber: str | None, as_json: bool) -> None:
 
 
 def _show_table(rows: "list[Subscription]", held: dict[int, int]) -> None:
-    """`held`: how many notifications were held back of those that have a pace."""
+    """Print a table. `held` has the number of notifications held back, by the ids of subscriptions with a pace."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -190,7 +190,7 @@ def _paced(row: "Subscription", held: int) -> str:
 
 
 def _described(row: "Subscription") -> str:
-    """What a subscription has beside its text, on a line."""
+    """The external id and the metadata of a subscription, on a line."""
     pairs = [f"{name}={value}" for name, value in row.metadata.items()]
     if row.external_id is not None:
         named = f"{row.source}/{row.external_id}" if row.source else row.external_id

@@ -167,7 +167,7 @@ def _names(text: str | None) -> list[str] | tuple[()] | None:
 
 @contextmanager
 def _ticket_file(path: Path | None) -> Iterator[TextIO | None]:
-    """The file for tickets, which only its owner can read. It is made first, and goes again if nothing was loaded."""
+    """The file for tickets, which only its owner can read. It is made before loading, and deleted if it stays empty."""
     if path is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""The batch job of `penstock match`: what is asked for, checked before Spark starts, and then done."""
+"""The batch job of `penstock match`: its options are checked before Spark starts, and then it runs."""
 
 import sys
 import tempfile
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MatchJob:
-    """What the command line asks for."""
+    """A batch job, as the command line describes it."""
 
     files: EventFiles
     matches: OutputTarget
@@ -52,7 +52,7 @@ class MatchJob:
     driver_memory: str | None
 
     def match(self, frame: "DataFrame", ref: "SnapshotRef", reads: "AnyPath | None") -> "DataFrame":
-        """The matches of events; `reads` is a folder in which tasks say how many they have read."""
+        """The matches of events; `reads` is a folder in which tasks write how many they have read."""
         from penstock.pipeline.frames import MatchOptions, plan_match, run_plan
 
         options = MatchOptions(self.explode, self.engine, self.strategy, False, self.operators)
@@ -64,7 +64,7 @@ class MatchJob:
 
 
 def run_match(job: MatchJob) -> dict[str, Any]:
-    """Do the job on Spark; what came of it, in figures."""
+    """Do the job on Spark. Returns its figures."""
     started = time.monotonic()
     _progress("starting Spark …")
     config = {} if job.driver_memory is None else {"spark.driver.memory": job.driver_memory}
@@ -87,8 +87,8 @@ def run_match(job: MatchJob) -> dict[str, Any]:
 
 @contextmanager
 def _pinned(frame: "DataFrame", job: MatchJob) -> "Iterator[tuple[SnapshotRef, Refusals]]":
-    """A snapshot of the subscriptions for these events, and those that were refused. It goes when the job is done,
-    unless it is a registry's in a folder of the user's: then the next job finds it there."""
+    """A snapshot of the subscriptions for these events, and the refusals. It is deleted after the job, unless it is a
+    registry's in a folder that the user has named: then the next job finds it there."""
     from penstock.base.durable import delete_folder
     from penstock.language import Schema
     from penstock.pipeline.frames import snapshot_store
@@ -110,7 +110,7 @@ def _pinned(frame: "DataFrame", job: MatchJob) -> "Iterator[tuple[SnapshotRef, R
 
 
 def _inferred_text(frame: "DataFrame") -> str:
-    """What Spark has made of the events: a guess, which a single value may have spoilt."""
+    """A message with the types that Spark has inferred: guesses, which a single value may have spoilt."""
     columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in frame.schema.fields)
     return (
         f"the events have these types, by their values: {columns}\n(--events-schema says otherwise)"
@@ -132,7 +132,7 @@ def _save(counted: "_Counted", ref: "SnapshotRef") -> dict[str, Any]:
 
 
 def _print(counted: "_Counted", ref: "SnapshotRef") -> dict[str, Any]:
-    """Match, and print the rows as they come. Whoever reads them may go before their end."""
+    """Match, and print the rows as they come. Their reader may go away before the end."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from penstock.base.durable import delete_folder, make_folder
@@ -156,7 +156,7 @@ def _print(counted: "_Counted", ref: "SnapshotRef") -> dict[str, Any]:
 
 
 class _Counted:
-    """The matches of events, and how many there are of both once the rows were written."""
+    """The matches of events, and, once the rows have been written, the numbers of both."""
 
     def __init__(
         self, job: MatchJob, frame: "DataFrame", ref: "SnapshotRef", reads: "AnyPath | None"
@@ -177,7 +177,7 @@ class _Counted:
 
 
 def _cancel(spark: "SparkSession") -> None:
-    """End what still runs: nobody is going to read it."""
+    """Cancel what still runs: nobody is going to read it."""
     from penstock.pipeline.session import is_connect
 
     if is_connect(spark):
@@ -187,7 +187,7 @@ def _cancel(spark: "SparkSession") -> None:
 
 
 def _set_aside(events: Events, target: OutputTarget) -> int:
-    """Write the records that aren't events, each with the reason; how many there are."""
+    """Write the records that aren't events, each with the reason; returns how many."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -206,7 +206,7 @@ def _set_aside(events: Events, target: OutputTarget) -> int:
 
 
 def check_job(job: MatchJob, events: str) -> MatchJob:
-    """Refuse what can't be done, as far as it is known now."""
+    """Refuse what can't be done, as far as that is known before Spark starts."""
     from penstock.matching import check_engine
     from penstock.operators.strategies import check_strategy
 
@@ -237,7 +237,7 @@ def _progress(text: str) -> None:
 
 
 def summary_text(summary: dict[str, Any]) -> str:
-    """What came of a job, in a line."""
+    """The outcome of a job, in a line."""
     words = {"rows": "row", "events": "event", "dead_letters": "dead letter"}
     parts = [count(summary[key], word) for key, word in words.items() if key in summary]
     if "matches" in summary:

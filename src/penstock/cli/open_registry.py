@@ -1,4 +1,4 @@
-"""The registry that a command line names, opened; and how the ends of leases are written."""
+"""Opens the registry that a command line names, and writes the ends of leases for people."""
 
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def open_there(url: str, operators: str | None = None) -> "Subscriptions":
-    """Open a registry that is there."""
+    """Open a registry, which must exist."""
     from penstock.registry import Subscriptions
 
     return Subscriptions.open(url, create=False, operators=operators_of(operators))
@@ -21,7 +21,7 @@ def open_there(url: str, operators: str | None = None) -> "Subscriptions":
 def open_or_make(
     url: str, schema: str | None, operators: str | None, catalog: Path | None
 ) -> "Subscriptions":
-    """Open a registry; if there is none, make it and say so: its name may be a slip."""
+    """Open a registry. If there is none, make it and say so: its name may be misspelt."""
     from penstock.base.errors import RegistryError
     from penstock.registry import Subscriptions
 

@@ -96,14 +96,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output, f
 
 
 def check_choice(value: str, choices: tuple[str, ...], option: str) -> str:
-    """The value of an option that has only some."""
+    """The value of an option, which must be one of `choices`."""
     if value not in choices:
         raise typer.BadParameter(f"{value!r}: there are {', '.join(choices)}", param_hint=option)
     return value
 
 
 def check_memory(text: str | None, option: str = "--driver-memory") -> str | None:
-    """An amount of memory as Spark takes it.
+    """Check an amount of memory, in the form that Spark takes.
 
     >>> check_memory("4g"), check_memory("512m"), check_memory(None)
     ('4g', '512m', None)
@@ -114,7 +114,7 @@ def check_memory(text: str | None, option: str = "--driver-memory") -> str | Non
 
 
 def operators_of(text: str | None) -> "Operators":
-    """The operators that an option names. Modules of the current folder are found, by Spark's workers, too.
+    """The operators that an option names. Modules of the current folder are found, also by Spark's workers.
 
     >>> operators_of(None)
     Operators()
@@ -147,10 +147,8 @@ def schema_value(text: str, option: str = "--schema") -> str | Mapping[str, Any]
     text = read_text(text, option).strip()
     if not text.startswith("{"):
         return text
-    from penstock.base.yaml_texts import (
-        YamlError,
-        read_yaml,
-    )  # reads JSON, and what people type instead of it
+    # YAML includes JSON, and what people type instead of it.
+    from penstock.base.yaml_texts import YamlError, read_yaml
 
     try:
         value = read_yaml(text)

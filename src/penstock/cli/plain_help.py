@@ -1,4 +1,4 @@
-"""Help as people read it: no `<bool>` beside a flag, which takes no value, and no `<str>` beside an argument."""
+"""Help without needless types: no `<bool>` beside a flag, which takes no value, and no `<str>` beside an argument."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ def _without_types(params: list[Any]) -> list[Any]:
 
 
 class PlainCommand(TyperCommand):
-    """A command with such a help."""
+    """A command with this kind of help."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types(super().get_params(ctx))
 
 
 class PlainGroup(TyperGroup):
-    """The program with such a help."""
+    """The program with this kind of help."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types(super().get_params(ctx))

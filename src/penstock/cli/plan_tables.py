@@ -8,7 +8,7 @@ from penstock.views.plan_file import ViewsPlan
 
 
 def plan_table(plan: ViewsPlan) -> Table:
-    """A plan in short: level by level, how many views, how loaded, how late."""
+    """A plan in short, level by level: the number of views, their load and their latency."""
     level, load, latency = plan.level, plan.load, plan.latency
     table = Table(
         title=f"{len(level):,} views, {plan.from_source:,} fed from the source "

@@ -1,4 +1,4 @@
-"""What a long command is doing, and for how long: on standard error."""
+"""Shows on standard error what a long command is doing, and for how long."""
 
 import time
 from collections.abc import Callable
@@ -6,21 +6,21 @@ from typing import Self
 
 from penstock.cli.terminal import count, say
 
-_UNNOTICED = 1.0  # seconds that nobody minds
+_UNNOTICED = 1.0  # seconds before the first remark
 _AGAIN = 10.0  # seconds between two remarks
 
 
 class CompilingRemarks:
-    """Says that kernels are being compiled, if that takes long: once in the life of an installation."""
+    """Says that kernels are being compiled, if that takes long. It happens once in the life of an installation."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._kernels = 0
-        self._next = 0.0  # when something is to be said
+        self._next = 0.0  # the time of the next remark
         self._said = False
 
     def __call__(self, kernel: str) -> None:
-        """A kernel is going to be compiled."""
+        """Note that a kernel is going to be compiled."""
         now = self._clock()
         if not self._kernels:
             self._next = now + _UNNOTICED
@@ -57,11 +57,11 @@ class Phases:
         self._progress.stop()
 
     def begin(self, phase: str) -> None:
-        """One phase is done, the next one begins."""
+        """End the current phase, and begin the next one."""
         for task in self._progress.tasks:
             self._progress.update(task.id, total=1, completed=1)
         self._progress.add_task(phase, total=None)
 
     def describe(self, text: str) -> None:
-        """How far the phase is."""
+        """Say how far the phase is."""
         self._progress.update(self._progress.task_ids[-1], description=text)

@@ -1,4 +1,4 @@
-"""`penstock publish`: the records of a file, or of standard input as they come, to a running service."""
+"""`penstock publish`: publishes the records of a file, or of standard input as they come, to a running service."""
 
 import contextlib
 import csv
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.server.remote.client import Client
 
 STDIN = "-"
-_FLUSHED = 10_000  # records after which what was refused is said
+_FLUSHED = 10_000  # records after which refusals are reported
 _SHOWN = 1_000  # records between two changes of the remark on progress
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 
@@ -105,7 +105,7 @@ def publish(
 
 @dataclass
 class _Outcome:
-    """What came of the records so far."""
+    """The outcome of the records so far."""
 
     accepted: int = 0
     refused: int = 0
@@ -134,7 +134,7 @@ class _Outcome:
             complain(str(error))
 
     def settle(self, client: "Client") -> None:
-        """Wait for what is on its way. What was refused is said at once."""
+        """Wait for the answers to all records so far, and report refusals."""
         from penstock.base.errors import RecordsRefused
 
         try:
@@ -155,7 +155,7 @@ def _send(
     *,
     live: bool,
 ) -> None:
-    """Publish records as they are read; of a live source, wait for the answers whenever it pauses."""
+    """Publish records as they are read. If the source is `live`, wait for the answers whenever it pauses."""
     with Phases() if sys.stderr.isatty() else contextlib.nullcontext() as phases:
         if phases is not None:
             phases.begin("publishing")
@@ -179,7 +179,7 @@ def _more_is_there() -> bool:
 
 
 def _form_of(file: str) -> Form:
-    """How the records of a file are written, by its name.
+    """The form of the records in a file, judged by its name.
 
     >>> _form_of("ticks.csv"), _form_of("-"), _form_of("news.xml")
     ('csv', 'json', 'document')
@@ -194,7 +194,7 @@ def _opened(file: str) -> "contextlib.AbstractContextManager[IO[str]]":
 
 
 def _records(text: IO[str], form: Form) -> Iterator[Mapping[str, Any]]:
-    """The records of a file: mappings, or whatever else stands in their place."""
+    """The records of a file. They should be mappings; the client refuses any others."""
     if form == "csv":
         for row in csv.DictReader(text):
             yield {
@@ -228,7 +228,8 @@ def _not_json(reason: str) -> PenstockError:
 
 
 def _csv_value(text: str) -> Any:
-    """
+    """A value of CSV. What looks like a number or a truth value is one.
+
     >>> [_csv_value(text) for text in ("5", "5.25", "-1e3", "true", "GOOG", "007", "inf")]
     [5, 5.25, -1000.0, True, 'GOOG', '007', 'inf']
     """

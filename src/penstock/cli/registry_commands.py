@@ -278,7 +278,7 @@ def sweep(
 
 
 def read_ticket(given: str | None) -> str:
-    """The ticket that a command line gives, points to, or leaves to be asked for."""
+    """The ticket that a command line gives. With `-` it is read from standard input; without one, a person is asked."""
     if given == "-":
         return sys.stdin.read().strip()
     if given is not None:

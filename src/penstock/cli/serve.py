@@ -1,7 +1,7 @@
 """`penstock serve`: publish, subscribe and receive, until it is stopped.
 
-What it says goes to standard error: where to look, how to publish the first event, and what it waits for when it ends.
-What Spark says goes to a log in the data folder.
+Messages go to standard error: the address, how to publish a first event, and what the service waits for when it ends.
+Spark's messages go to a log in the data folder.
 """
 
 import json
@@ -127,7 +127,7 @@ def _run(settings: Any, *, with_market: bool) -> None:
 
 
 def first_steps(address: str) -> list[str]:
-    """How to subscribe, publish and receive, for somebody who has just started it."""
+    """How to subscribe, publish and receive, for somebody who has just started a service."""
     event = '{"symbol": "GOOG", "price": 550.0}'
     subscription = '{"subscriber": "you", "subscription": "price > 500"}'
     return [

@@ -1,4 +1,4 @@
-"""What commands on subscriptions do with `--server`: the same as on a registry, by asking a service."""
+"""Commands on subscriptions with `--server`: they do the same as on a registry, by asking a service."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -31,14 +31,14 @@ ServiceKey = Annotated[
 
 
 def open_client(url: str, key: str | None, patience: str = "0 seconds") -> "Client":
-    """A client of the service. By default nothing is tried twice: a person sees at once that it doesn't run."""
+    """A client of the service. By default nothing is tried twice, so that a person sees at once if it doesn't run."""
     from penstock.server.remote.client import Client
 
     return Client(url, key, patience=patience)
 
 
 def refuse_with_server(**given: object) -> None:
-    """Options that say something about a registry make no sense where a service has its own."""
+    """Refuse options about a registry: a service has its own."""
     for name, value in given.items():
         if value:
             option = f"--{name.replace('_', '-')}"

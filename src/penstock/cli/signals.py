@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM, for commands that end in order.
 
-Spark's JVM ignores Ctrl-C, and its workers are in a process group of their own: what a terminal sends to everybody
-reaches nobody but the command, which stops its query, and then Spark.
+Spark's JVM ignores Ctrl-C, and its workers are in a process group of their own. So Ctrl-C in a terminal reaches only
+the command, which stops its query, and then Spark.
 """
 
 import signal

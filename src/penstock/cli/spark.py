@@ -1,9 +1,9 @@
 """The Spark session of a command: on this machine, on a Connect server, or the one that spark-submit brings.
 
-Spark talks while it starts, and prints each failure several times, with stack traces, before it raises it; its workers
-write through the JVM, and complain when they are ended. A command reports a failure once. So what the JVM writes to
-standard error goes to a log, which commands that run for long name, or to a temporary file. `--debug` shows it. If the
-JVM doesn't even start, the end of that file says why.
+Spark prints messages while it starts, and prints each failure several times, with stack traces, before it raises it.
+Its workers write through the JVM, and complain when they are ended. A command should report a failure once. So what the
+JVM writes to standard error goes to a log, which commands that run for long name, or to a temporary file. `--debug`
+shows it instead. If the JVM doesn't even start, the error has the end of that file.
 """
 
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STDERR = 2
-_LAST_WORDS = 2000  # characters of what a JVM said that didn't start
+_LAST_WORDS = 2000  # characters that are quoted of a JVM that didn't start
 _LONG_LOG = 10_000_000  # bytes; a log that is longer is begun anew
 
 
@@ -33,7 +33,7 @@ def session(
     *,
     log: Path | None = None,
 ) -> "Iterator[SparkSession]":
-    """A session, stopped at the end unless it was there before. What Spark's JVM and its workers say is in `log`."""
+    """A session, stopped at the end unless it was there before. Messages of Spark's JVM and workers go to `log`."""
     from pyspark.sql import SparkSession
 
     from penstock.pipeline.session import is_submitted, local_session
@@ -67,7 +67,7 @@ def _open_hushed(
 
 
 def _log_file(path: Path | None) -> IO[bytes]:
-    """A file that is written to at its end, whoever writes; without a path, one that goes when nobody has it open."""
+    """A file to which all processes append. Without a path, it is deleted when no process has it open."""
     if path is None:
         return tempfile.TemporaryFile("a+b")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def _log_file(path: Path | None) -> IO[bytes]:
 
 @contextmanager
 def _stderr_into(file: IO[bytes]) -> Iterator[None]:
-    """Processes that are started meanwhile have `file` as their standard error, for good."""
+    """Make `file` the standard error of all processes that are started in this block, for good."""
     sys.stderr.flush()
     kept = os.dup(_STDERR)
     os.dup2(file.fileno(), _STDERR)

@@ -1,8 +1,8 @@
 """`penstock run`: a pipeline from its file, until it is stopped.
 
-Ctrl-C and SIGTERM stop it after the micro-batch that it is working on; a second one doesn't wait. What is shown while
-it runs goes to standard error, because notifications may go to standard output: a screen that is drawn anew on a
-terminal, else a line per micro-batch. What Spark says goes to a log in the checkpoint folder, if that is mounted.
+Ctrl-C and SIGTERM stop it after the current micro-batch; a second signal doesn't wait. Progress goes to standard error,
+because notifications may go to standard output: on a terminal it is a screen that is redrawn, else a line per
+micro-batch. Spark's messages go to a log in the checkpoint folder, if that is mounted.
 """
 
 import json
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _LOOK = 0.2  # seconds between two looks at the pipeline
 _ROWS = 10  # micro-batches on the screen
-_AT_MOST = 30.0  # seconds that a micro-batch has when a pipeline is stopped
+_AT_MOST = 30.0  # seconds that a micro-batch has to finish when a pipeline is stopped
 _STOPPING = (
     "stopping: waiting for the micro-batch that is being worked on to be delivered, "
     f"at most {_AT_MOST:.0f} s (a second Ctrl-C doesn't wait)"
@@ -130,7 +130,7 @@ def run(
 
 
 def _follow(running: "RunningPipeline", stopping: threading.Event, screen: "Screen") -> None:
-    """Show micro-batches until the pipeline ends, or is to be stopped."""
+    """Show micro-batches until the pipeline ends, or a signal stops it."""
     shown = 0
     while True:
         ended = stopping.wait(_LOOK) or not running.is_active
@@ -138,7 +138,7 @@ def _follow(running: "RunningPipeline", stopping: threading.Event, screen: "Scre
             if stopping.is_set() and running.is_active:
                 say(_STOPPING)
             running.stop(_AT_MOST)
-            running.await_termination()  # raises why, if it failed
+            running.await_termination()  # raises the reason if it failed
         total = int(running.metrics.summary()["batches"])
         for batch in running.metrics.batches[shown - total :] if total > shown else ():
             screen.show(batch, running.metrics)
@@ -151,7 +151,7 @@ def _follow(running: "RunningPipeline", stopping: threading.Event, screen: "Scre
 
 
 def _described(config: "PipelineConfig") -> str:
-    """The pipeline in a line. The registry is opened for it: if that fails, it does so before Spark starts."""
+    """The pipeline in a line. This opens the registry: if it can't be opened, the command fails before Spark starts."""
     from penstock.registry import Subscriptions
 
     sink = config.sink
@@ -173,7 +173,7 @@ def _origin(source: "Source") -> str:
 
 
 def _check_filters(config: "PipelineConfig") -> None:
-    """Warn of subscriptions that don't fit the events, if the file says what events are like."""
+    """Warn of subscriptions that don't fit the events, if the file has their schema."""
     from penstock.matching import check_many
     from penstock.pipeline.schema_texts import read_schema
     from penstock.registry import Subscriptions
@@ -194,7 +194,7 @@ def _check_filters(config: "PipelineConfig") -> None:
 
 
 class Screen(Protocol):
-    """What shows the micro-batches of a running pipeline."""
+    """Shows the micro-batches of a running pipeline."""
 
     def show(self, batch: "BatchMetrics", metrics: "Metrics") -> None: ...
 
@@ -214,14 +214,14 @@ class _Lines:
 
 
 class _LiveScreen:
-    """Totals, and the last micro-batches, drawn anew at each."""
+    """Totals and the last micro-batches, redrawn after each."""
 
     def __init__(self, name: str) -> None:
         from rich.console import Console
         from rich.live import Live
 
         self._name = name
-        # Notifications that are written to a terminal go above the screen; those that aren't, where they should.
+        # Notifications on a terminal are printed above the screen; redirected ones are left alone.
         self._live = Live(
             console=Console(stderr=True),
             auto_refresh=False,

@@ -1,9 +1,9 @@
 """Changes of tables as lines of JSON, for `penstock broker tables`.
 
-    {"table": "Stocks", "tuple": {"Symbol": "ACME", "PER": 51.7}}              from now on it is this
-    {"table": "Stocks", "op": "delete", "tuple": {"Symbol": "ACME"}}           from now on there is none
+    {"table": "Stocks", "tuple": {"Symbol": "ACME", "PER": 51.7}}              now the tuple is this
+    {"table": "Stocks", "op": "delete", "tuple": {"Symbol": "ACME"}}           now there is no tuple
 
-`op` is a word of change feeds (`joins.changes`); without one the tuple is there.
+`op` is a word of change feeds (`joins.changes`). Without `op`, the tuple is put.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Where a batch job writes."""
+"""The folder that a batch job writes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ _WRITTEN = ("part-", "_SUCCESS", ".part-", "._SUCCESS")  # what Spark leaves in 
 
 @dataclass(frozen=True)
 class OutputTarget:
-    """A folder that a job writes. What isn't the output of an earlier job is never replaced."""
+    """A folder that a job writes. Nothing but the output of an earlier job is ever replaced."""
 
     path: str
     format: str
@@ -26,7 +26,7 @@ class OutputTarget:
     local: bool  # on this machine, not on a Connect server
 
     def check(self, option: str, events: str) -> None:
-        """Refuse what would be lost, before Spark starts."""
+        """Refuse, before Spark starts, a folder in which something would be lost."""
         folder = Path(self.path)
         elsewhere = not self.local or "://" in self.path
         if elsewhere or self.path in ("", STDOUT) or not folder.exists():

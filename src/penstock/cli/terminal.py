@@ -1,13 +1,13 @@
-"""What goes where: data on standard output, everything else on standard error, and errors as exit codes.
+"""The output of commands: data on standard output, everything else on standard error, and errors as exit codes.
 
-A script reads standard output and the exit code; a person reads both streams. So what was asked for goes to standard
-output, in a form that can be cut and piped; remarks, progress and errors go to standard error. Colours appear only on
-a terminal, and not there either if NO_COLOR is set (Rich sees to that).
+A script reads standard output and the exit code; a person reads both streams. So results go to standard output, in a
+form that can be cut and piped; remarks, progress and errors go to standard error. Colours appear only on a terminal,
+unless NO_COLOR is set (Rich sees to that).
 
     0    done; for `explain`: it matches
     1    refused or failed; for `explain`: it doesn't match
     2    the command line is wrong; for `explain`: any error, as with grep
-    130  stopped by Ctrl-C         141  whoever read our output has gone
+    130  stopped by Ctrl-C         141  the reader of our output has gone
 """
 
 import functools
@@ -31,9 +31,9 @@ BROKEN_PIPE = 141
 debugging: ContextVar[bool] = ContextVar("debugging", default=False)
 """Whether errors are to be shown with their traceback: `--debug`. Set anew by each call of the program."""
 
-_REFUSALS_SHOWN = 10  # the others stand in a file only
+_REFUSALS_SHOWN = 10  # the others are only in a file
 
-_RAISED = "[USER_RAISED_EXCEPTION] "  # how Spark marks what raise_error says
+_RAISED = "[USER_RAISED_EXCEPTION] "  # how Spark marks messages of raise_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,7 +45,7 @@ _ON_ONE_LINE = {**_CONTROLS, 9: " ", 10: " "}
 
 
 def report_errors(errors: int = REFUSED) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Turn the errors of a command into one message and an exit code; `errors` is that of Penstock's own."""
+    """Turn the errors of a command into one message and an exit code; `errors` is the code for Penstock's own."""
 
     def decorate(command: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(command)
@@ -94,7 +94,7 @@ def _complain(error: Exception, code: int) -> int:
 
 
 def refusals_text(errors: Any) -> str:
-    """Refused subscriptions, with id, the place in the filter and the reason: some, and all in a file that is named."""
+    """A message with refused subscriptions: id, place in the filter, reason. If they are many, a file has all."""
     lines = [f"{count(len(errors), 'subscription')} refused"]
     for sid, error in errors[:_REFUSALS_SHOWN]:
         lines.append(f"subscription {sid}: {error}" if sid is not None else str(error))
@@ -104,7 +104,7 @@ def refusals_text(errors: Any) -> str:
 
 
 def _keep(errors: Any) -> str:
-    """Write all refusals to a file; its name."""
+    """Write all refusals to a file; returns its name."""
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", prefix="penstock-refused-", suffix=".jsonl", delete=False
     ) as file:
@@ -118,19 +118,19 @@ def _spark_reason(error: Exception) -> str:
     """The line that says what went wrong, out of a Java stack trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     for line in lines:
-        if _RAISED in line:  # by a plan of ours, and worded for people
+        if _RAISED in line:  # raised by a plan of ours, and worded for people
             return line.partition(_RAISED)[2].partition(" SQLSTATE: ")[0]
     ours = [line for line in lines if line.startswith(("penstock.base.errors.", "details = "))]
     return "Spark: " + (ours[-1:] or lines or [type(error).__name__])[0]
 
 
 def put(line: str) -> None:
-    """A line of data."""
+    """Write a line of data."""
     sys.stdout.write(line + "\n")
 
 
 def put_bytes(lines: bytes) -> None:
-    """Lines of data, as they are, at once."""
+    """Write lines of data, as they are, at once."""
     sys.stdout.flush()
     binary = getattr(sys.stdout, "buffer", None)
     if binary is None:
@@ -141,7 +141,7 @@ def put_bytes(lines: bytes) -> None:
 
 
 def check_reader() -> None:
-    """BrokenPipeError if whoever read our output has gone: a command that has nothing to say yet needn't go on."""
+    """Raise BrokenPipeError if the reader of our output has gone, even if the command has nothing to write yet."""
     try:
         output = sys.stdout.fileno()
     except (OSError, ValueError):  # standard output isn't a file
@@ -153,32 +153,32 @@ def check_reader() -> None:
 
 
 def put_json(value: Mapping[str, Any]) -> None:
-    """A line of JSON."""
+    """Write a line of JSON."""
     put(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def put_row(*cells: object) -> None:
-    """A line of cells with tabs between them, whatever is in them."""
+    """Write a line of cells with tabs between them. Tabs and line breaks in cells become blanks."""
     put("\t".join(visible(str(cell), one_line=True) for cell in cells))
 
 
 def say(text: str, style: str = "") -> None:
-    """A remark."""
+    """Print a remark."""
     _remark((visible(text), style))
 
 
 def warn(text: str) -> None:
-    """Something to think about that didn't stop the command."""
+    """Print a warning, which doesn't stop the command."""
     _remark(("warning: ", "bold yellow"), visible(text))
 
 
 def complain(text: str) -> None:
-    """Why a command failed."""
+    """Print why a command failed."""
     _remark(("penstock: ", "bold red"), visible(text))
 
 
 class _Said(logging.Handler):
-    """Warnings of the library, as this program says them."""
+    """Prints warnings of the library like this program's own."""
 
     def emit(self, record: logging.LogRecord) -> None:
         warn(record.getMessage())
@@ -188,7 +188,7 @@ _said = _Said(logging.WARNING)
 
 
 def show_warnings() -> None:
-    """Say what the library warns of, from now on; what Py4J, Spark's bridge to Java, logs isn't for people."""
+    """Print the library's warnings from now on. The log of Py4J, Spark's bridge to Java, isn't for people."""
     logging.getLogger("penstock").addHandler(_said)
     logging.getLogger("py4j").addHandler(logging.NullHandler())
 
@@ -211,7 +211,7 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 
 def duration_text(milliseconds: float) -> str:
-    """How long something took, as people say it. Of events from an archive, that is years.
+    """A length of time, as people write it. The latency of events from an archive may be years.
 
     >>> duration_text(84.4), duration_text(8_440.2), duration_text(3.6e6), duration_text(84_408_620_170)
     ('84 ms', '8.4 s', '60 min', '977 days')
@@ -253,7 +253,7 @@ def read_text(text: str, what: str) -> str:
 
 
 def _forget_output() -> None:
-    """Whoever read standard output has gone: what is still buffered must not raise again at exit."""
+    """Discard buffered output, since its reader has gone: it must not raise again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`penstock plan`: where views are fed from, and `--show`, what a plan looks like."""
+"""`penstock plan`: plans which views feed which others; `--show` shows a plan."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -197,7 +197,7 @@ def _report(found: "Design") -> None:
 
 
 def _table_3(plan: "ViewsPlan") -> list[tuple[str, str]]:
-    """The rows of delta table 3 for a configuration, but for utilisation."""
+    """The rows of delta table 3 for a configuration, except utilisation."""
     count, feeding = len(plan.texts), len(plan.fed.inputs)
     rewritten = count - plan.from_source
     return [

@@ -1,7 +1,7 @@
 """`penstock warm-up`: compiles the kernels that commands and every Spark worker need, once, into their cache.
 
-Processes that start together would compile the same kernels side by side: Numba's cache has no lock. Small worlds go
-through the public API; the kernels that they don't reach are compiled by whoever needs them first.
+Processes that start together would compile the same kernels side by side: Numba's cache has no lock. Small examples go
+through the public API. Kernels that they don't reach are compiled when they are first needed.
 """
 
 import gc
@@ -19,9 +19,7 @@ _SCHEMA = {
     "symbol": "string", "sector": "string", "price": "double", "change": "double", "size": "long",
 }  # fmt: skip
 _TICKS = 3000
-_OBJECTS = (
-    100_000  # new ones before a collection of garbage: with Python's 700, it is a tenth of the time
-)
+_OBJECTS = 100_000  # between garbage collections; with Python's 700 these take a tenth of the time
 _LATER = ["price > 5 AND size = 7", "price > 6", "size = 7", "price > 5 OR size > 9"]
 _TEXTS = [
     "symbol LIKE '%OO%'", "symbol ILIKE 'g%' AND price > 5", "regexp_matches(sector, 'a+b')",
@@ -31,7 +29,7 @@ _PATTERNS = ["//a/b{val}", "//a[b{val}]//c{cont}", "//b[. = '5']", "//c"]
 
 
 def compile_filters() -> None:
-    """Reading, planning, matching with every engine, covering, interest."""
+    """Compile reading, planning, matching with every engine, covering, interest."""
     import numpy as np
     import pyarrow as pa
 
@@ -76,7 +74,7 @@ def compile_filters() -> None:
 
 
 def compile_operators() -> None:
-    """Deciding which call comes next, with every strategy."""
+    """Compile the choice of the next call, with every strategy."""
     import pyarrow as pa
 
     import penstock
@@ -103,7 +101,7 @@ def compile_operators() -> None:
 
 
 def compile_views() -> None:
-    """Embedding, rewriting, choosing; reading documents, extraction, evaluation."""
+    """Compile embedding, rewriting, choosing; reading documents, extraction, evaluation."""
     import penstock
     from penstock.views.dissemination import Dissemination
     from penstock.views.documents.json_documents import read_json
@@ -117,7 +115,7 @@ def compile_views() -> None:
 
 
 def compile_joins() -> None:
-    """Rectangles, skylines, exposure, readers."""
+    """Compile rectangles, skylines, exposure, readers."""
     import numpy as np
     import pyarrow as pa
 
@@ -149,7 +147,7 @@ _ROOMS = {
     "joins": compile_joins,
 }
 _SIDE_BY_SIDE = (("joins", "filters", "operators"), ("views",))
-"""What two processes do. All but views share the engines' kernels: the one after the other."""
+"""The rooms of each of two processes. All rooms but views share the engines' kernels, so one process compiles these."""
 
 
 @report_errors()

@@ -102,7 +102,7 @@ def _matching_filters(
 
 
 def _matching_selects(subs: "Subscriptions", rows: "Rows", text: str) -> list[int]:
-    """Those over tables of which there is a tuple."""
+    """The select-joins that match, among those whose tables all have a tuple."""
     from penstock.joins.catalog import PAYLOAD
     from penstock.joins.explain import explain_select
 

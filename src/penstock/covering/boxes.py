@@ -4,16 +4,17 @@
     box b       tests box_start[b] .. box_start[b + 1], ascending by attribute
     test t      an attribute and the numbers low[t] .. high[t] of it, both included
 
-Where a test accepts several ranges, low and high are their hull and several[t] says which set it is; otherwise that is
--1. NULL is the lowest number of every attribute, below all values, as it is the lowest cell in a plan: so IS NULL and
+Where a test accepts several ranges, low and high are their hull, and several[t] is the number of the set that has them.
+Otherwise several[t] is -1. NULL is the lowest number of every attribute, below all values, as it is the lowest cell in
+a plan: so IS NULL and
 `x IS NULL OR x < 5` are ranges like any other. `coordinates` makes the numbers.
 
 A region covers another here if each box of the other lies in *one* of its boxes. That is sound, exact for conjunctions,
-and transitive, which a frontier needs. What it misses are boxes that cover a box only together: the region
-`a < 5 OR a >= 5 AND b = 1` has two, and `b = 1 AND a IS NOT NULL` lies in neither of them.
+and transitive, which a frontier needs. It misses boxes that cover a box only together: the region `a < 5 OR a >= 5 AND
+b = 1` has two, and `b = 1 AND a IS NOT NULL` lies in neither of them.
 
-Not the plan's cells: those are places among all constants, and one more constant moves them. Not a matrix of all
-attributes either: boxes ask for few of many.
+The numbers aren't a plan's cells: cells are places among all constants, and a new constant moves them. The tests aren't
+a matrix of all attributes either: a box tests few of many.
 """
 
 import itertools
@@ -29,7 +30,7 @@ from penstock.base.jit import kernel
 
 NULL = -(2**63)
 LOWEST, HIGHEST = NULL + 1, 2**63 - 1
-"""Of the numbers that stand for values."""
+"""The lowest and the highest number that stand for values."""
 
 AnyNumber = TypeVar("AnyNumber", bound=np.generic)
 
@@ -37,7 +38,7 @@ AnyNumber = TypeVar("AnyNumber", bound=np.generic)
 class Boxes(NamedTuple):
     """The arrays drawn above. They may be longer than what is in use.
 
-    Bit a % 64 of box_mask[b] is set if box b has a test of attribute a: a box can only lie in one whose bits it has.
+    Bit a % 64 of box_mask[b] is set if box b has a test of attribute a: a box can lie only in boxes whose bits it has.
     """
 
     region_start: Int64s
@@ -174,7 +175,7 @@ class BoxStore:
         return distinct(self.boxes.attribute[: self._tests][self.boxes.low[: self._tests] == NULL])
 
     def numbers_in_use(self, attribute: int) -> Int64s:
-        """The numbers where ranges of an attribute begin, and those behind where they end; ascending."""
+        """The numbers at which ranges of an attribute begin, and those just after their ends; ascending."""
         tests, ranges = self._tests_of(attribute)
         return boundaries(
             np.concatenate([self.boxes.low[tests], self.boxes.set_low[ranges]]),
@@ -211,7 +212,7 @@ def group_items(items: Int64s, keys: Int64s) -> dict[int, list[int]]:
 
 
 def boundaries(low: Int64s, high: Int64s) -> Int64s:
-    """The numbers where ranges begin, and those behind where they end; ascending, and only those of constants."""
+    """The numbers at which ranges begin, and those just after their ends; ascending, and only those of constants."""
     return distinct(np.concatenate([low[low > LOWEST], high[_inner(high)] + 1]))
 
 
@@ -249,7 +250,7 @@ def _put(array: npt.NDArray[AnyNumber], at: int, values: list[int]) -> npt.NDArr
 
 
 def _inner(high: Int64s) -> Bools:
-    """Which ends are those of a constant."""
+    """Which highs come from a constant."""
     inner: Bools = (high != NULL) & (high != HIGHEST)
     return inner
 
@@ -290,7 +291,7 @@ def region_includes(boxes: Boxes, outer: int, inner: int) -> bool:
 
 @kernel
 def region_covers(boxes: Boxes, s: int, r: int) -> bool:
-    """Whether region s includes region r and isn't a later one equal to it, nor r itself."""
+    """Whether region s includes region r. Of equal ones the earlier covers the later; no region covers itself."""
     if s == r or not region_includes(boxes, s, r):
         return False
     return s < r or not region_includes(boxes, r, s)
@@ -298,7 +299,7 @@ def region_covers(boxes: Boxes, s: int, r: int) -> bool:
 
 @kernel
 def box_includes(boxes: Boxes, outer: int, inner: int) -> bool:
-    """Whether one box lies in another: it has all the other's tests, each with no number more."""
+    """Whether box `inner` lies in box `outer`: of each attribute that `outer` tests, it accepts no number more."""
     if boxes.box_mask[outer] & ~boxes.box_mask[inner]:
         return False
     u, past = boxes.box_start[inner], boxes.box_start[inner + 1]

@@ -1,7 +1,7 @@
 """The frontier of many regions at once.
 
-One tree of all of them (`cover_tree`), and for each region a search that ends with the first cover: whether that one is
-itself covered doesn't matter, since covering is transitive. So no region waits for another, and threads (or the
+All regions are put into one tree (`cover_tree`). For each region a search ends at the first cover: it doesn't matter
+whether that is covered itself, since covering is transitive. So no region waits for another, and threads (or the
 partitions of a Spark job) take a share each.
 """
 
@@ -16,12 +16,13 @@ from penstock.covering.cover_index import CoverIndex, first_cover
 from penstock.covering.cover_tree import CoverTree, first_cover_in
 from penstock.covering.tree_building import build_tree
 
-_SHARE = 2_000  # regions that a thread takes at a time: what is left at the end is soon done
+_SHARE = 2_000  # regions that a thread takes at a time: few, so that all threads end at about the same time
 
 
 @kernel
 def covers_in_tree(tree: CoverTree, boxes: Boxes, regions: Int64s) -> Int64s:
-    """For each of some regions one that covers it, or -1: pure, so that it may run anywhere, for a part at a time.
+    """For each of some regions one that covers it, or -1. It is a pure function, so each share may be searched
+    anywhere.
 
     Of equal regions the one with the lowest number covers the others. The cover need not be in the frontier itself;
     `roots` finds one that is.
@@ -42,14 +43,14 @@ def covers_of(boxes: Boxes, index: CoverIndex, live: Bools, regions: Int64s) -> 
 
 
 def frontier_of(boxes: Boxes, regions: Int64s, threads: int = 1) -> Int64s:
-    """For each region one of the frontier that covers it, or -1 if it is in the frontier itself.
+    """For each region a region of the frontier that covers it, or -1 if it is in the frontier itself.
 
     Regions are ascending; those without boxes count as uncovered, and cover none.
     """
     if not len(regions):
         return np.empty(0, np.int64)
     tree = build_tree(boxes, regions)
-    # As arrays mapped from files are, so that the search is compiled once for both.
+    # Read-only, as arrays mapped from files are, so that the search is compiled once for both.
     tree = CoverTree(*map(read_only, tree._asdict().values()))
     boxes = Boxes(*map(read_only, boxes._asdict().values()))
     if threads == 1 or len(regions) <= _SHARE:

@@ -1,11 +1,12 @@
-"""How likely events are in boxes of numbers: `distributions` for kernels.
+"""The chances that events lie in boxes of numbers: `distributions` for kernels.
 
-    attribute a    at[start[a]] .. at[start[a + 1]], the numbers where some range begins or one ended just before;
+    attribute a    at[start[a]] .. at[start[a + 1]], the numbers at which some range begins, or before which one ends;
                    below[i] is the chance of a number below at[i], NULL included; null[a] that of NULL
 
-Events come from what is *announced*: disjoint boxes. Without advertisements that is one box with no tests, which holds
-every event. Kernels see it as boxes of plain ranges, one for each attribute. The mass of a box is the chance that an
-event is in it and announced; divided by the mass of all that is announced it is the share of the events that come.
+Events come only from *announced* boxes, which are disjoint. Without advertisements that is one box with no tests, which
+holds every event. For kernels an announced box has one plain range for each attribute. The *mass* of a box is the
+chance that an event is in it and announced. Divided by the mass of all announced boxes it is a share of the events that
+come.
 """
 
 from collections.abc import Sequence
@@ -23,19 +24,19 @@ from penstock.covering.merge_pool import MergePool
 from penstock.covering.regions import Box, Budget, OutOfBudgetError, Region, hull, pieces_outside
 from penstock.language.values import Values
 
-_MOST = 256  # boxes of plain ranges; each costs time for every two boxes that might be merged
+_MOST = 256  # boxes of plain ranges; each takes time for every two boxes that might be merged
 
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What events may come: boxes, disjoint unless that took too many pieces; () alone if any event may come."""
+    """The events that may come, as boxes: disjoint unless that takes too many pieces; only () if any event may come."""
 
     boxes: tuple[Box, ...]
     are_disjoint: bool
 
     @staticmethod
     def of(advertisements: Sequence[Region]) -> "Announced":
-        """What is in one of them; every event if there is none."""
+        """The events that are in an advertisement; every event if there are no advertisements."""
         if not advertisements:
             return Announced(((),), True)
         boxes = list(dict.fromkeys(box for one in advertisements for box in one.boxes))
@@ -47,15 +48,16 @@ class Announced:
         return Announced(tuple(pieces), True)
 
     def mass(self, statistics: Statistics) -> float:
-        """How likely an event is that is announced, or less: of boxes that overlap only the likeliest counts."""
+        """The chance that an event is announced; if boxes overlap, a lower bound: the chance of the likeliest box."""
         likely = [statistics.box(box) for box in self.boxes]
         return sum(likely) if self.are_disjoint else max(likely, default=0.0)
 
     def plain(self) -> list[Region]:
-        """The same as boxes with one range for each attribute, NULL being a range; or few that hold more than it.
+        """The same as boxes with one range for each attribute, where NULL is a range, too; or fewer boxes that hold
+        more.
 
-        What is in two of them counts twice: shares come out too high then, never too low. Where a test still has
-        several ranges, kernels take it for all that lies between them.
+        Events in two of the boxes count twice: then shares come out too high, never too low. For kernels a test that
+        still has several ranges is the one range around them.
         """
         found: list[Box] = []
         for box in self.boxes:
@@ -66,7 +68,7 @@ class Announced:
 
 
 class Chances(NamedTuple):
-    """The arrays drawn above, and what is announced."""
+    """The arrays drawn above, and the announced boxes."""
 
     start: Int64s
     at: Int64s
@@ -79,8 +81,8 @@ class Chances(NamedTuple):
 def chances(
     pool: MergePool, announced: Flat, coordinates: Coordinates, statistics: Statistics
 ) -> Chances:
-    """For all boxes of a pool and for any hull of them; what is announced are boxes of plain ranges."""
-    if 0 in announced.boxes:  # has a boundary without a number: then every event may come
+    """The chances for all boxes of a pool and any hull of them. `announced` has boxes of plain ranges."""
+    if 0 in announced.boxes:  # a region stands alone (see `coordinates`): then every event may come
         announced = coordinates.flatten([Region(((),))])
     store = BoxStore()
     store.append(announced)
@@ -105,7 +107,7 @@ def chances(
 
 
 def _plain(piece: Box) -> list[Box]:
-    """The same box as boxes with one range for each attribute, NULL being a range; or few that hold it."""
+    """The same box as boxes with one range for each attribute, where NULL is a range, too; or few that hold it."""
     found: list[Box] = [()]
     for path, values in piece:
         parts = [Values((interval,)) for interval in values.intervals]

@@ -1,12 +1,12 @@
-"""Regions as numbers: attributes by their paths, and keys as 64-bit integers that order as they do.
+"""Regions as numbers: attributes are numbered, and keys become 64-bit integers in the same order.
 
-Keys that are integers are their own numbers. Of those that are bytes, strings and wide decimals, only the order among
-the constants matters: each gets a *label* (`base.labels`), which constants to come don't change. An interval from
-a up to b is then the labels from that of a to one before that of b. Where no label is left between two constants, all
-labels of that attribute are spread anew, and whoever has numbers of it asks for what has moved.
+A key that is an integer is its own number. Of keys that are bytes (strings and wide decimals), only the order among the
+constants matters: each constant gets a *label* (`base.labels`), which later constants don't change. An interval from a
+up to b is then the labels from a's to the one before b's. If no label is left between two constants, all labels of that
+attribute are spread anew. A caller that keeps numbers must then replace them, as `moves` says.
 
 NULL takes one number, so one boundary of 64-bit integers is lost: that between the smallest and the next. A region with
-that boundary, or with a key beyond 64 bits, has no numbers. It is said to *stand alone*: it covers none, and none
+that boundary, or with a key beyond 64 bits, has no numbers. It *stands alone*: it covers no other region and no other
 covers it, which is sound.
 """
 
@@ -42,7 +42,7 @@ class Coordinates:
         self._moved: list[Moved] = []
 
     def flatten(self, regions: Iterable[Region]) -> Flat:
-        """Regions as numbers. A region that stands alone has no boxes there.
+        """Regions as numbers. A region that stands alone has no boxes in the result.
 
         Labels may have moved, even if this fails: see `moves`.
         """
@@ -61,12 +61,12 @@ class Coordinates:
         return moved
 
     def keep(self, in_use: Callable[[int], Int64s]) -> None:
-        """Forget the constants without a number that is in use, given its attribute."""
+        """Forget the constants whose numbers aren't in use any more; `in_use` has those of an attribute that are."""
         for attribute, labels in self._labels.items():
             labels.keep(set(in_use(attribute).tolist()))
 
     def region(self, boxes: Boxes, number: int) -> Region:
-        """What `flatten` made a region's boxes of."""
+        """The region from which `flatten` made boxes."""
         first, past = boxes.region_start[number : number + 2].tolist()
         return Region(tuple(self.box(boxes, b) for b in range(first, past)))
 
@@ -101,7 +101,7 @@ class Coordinates:
         return number if labels is None else labels.key_of(number)
 
     def _values(self, attribute: int, ranges: Sequence[tuple[int, int]]) -> Values:
-        """What `flatten` made these ranges of."""
+        """The values from which `flatten` made these ranges."""
         intervals = tuple(
             (
                 None if low <= LOWEST else self.key(attribute, low),
@@ -132,7 +132,7 @@ class Coordinates:
                 attribute = self._attributes[path] = len(self._attributes)
             if attribute in self._integers and len(values.intervals) == 1 and not values.null:
                 first, past = values.intervals[0]
-                # By far the most; what is done below for all, in a third of the time.
+                # Nearly all tests are such. `_ranges` does the same in three times the time.
                 if type(first) is type(past) is int and LOWEST < first < past <= HIGHEST:
                     tests.append((attribute, ((first, past - 1),)))
                     continue
@@ -177,7 +177,7 @@ class Coordinates:
             raise _FullError(attribute) from None
 
     def _label_all(self, regions: list[Region]) -> None:
-        """Label many constants at once: one after the other each would move those behind it."""
+        """Label many constants at once: one by one, labels would have to be spread again and again."""
         keys: dict[Path, set[bytes]] = {}
         for region in regions:
             for box in region.boxes:
@@ -215,7 +215,7 @@ def _mixed(path: Path, key: Key, others: str) -> TypeError:
 
 
 def _put(tests: list[Test], flat: Flat) -> None:
-    """A box more."""
+    """Add a box."""
     mask = 0
     for attribute, ranges in tests:
         mask |= 1 << (attribute & 63)

@@ -1,4 +1,4 @@
-"""Which of many regions cover a given one, and which does it cover: without a look at most of them.
+"""Finds which of many regions cover a given one, and which it covers, without looking at most of them.
 
 For every test there is an *entry*. The most selective test of a box is its access test, as in `matching.sharing`, and
 the entries of access tests come first; inside each half they stand by attribute, class of width, and low.
@@ -7,18 +7,19 @@ the entries of access tests come first; inside each half they stand by attribute
     boxes that include one with the range 16 .. 18                        └──────────┘             18 - 15 <= low <= 16
     boxes inside one with the range 16 .. 24                                             └──┘      16 <= low <= 24
 
-A box can cover another only if its access test includes the other's test of that attribute. So covers are looked for in
-the access entries alone, in one run of each group that is wide enough, for each test of the box in question. A box can
-lie in another only if it has a test inside *any* chosen test of the other; whichever has the fewest entries in its runs
-is chosen, access entries or not. An entry that passes is compared with the box by its bits, then test by test.
+A box can cover another only if its access test includes the other's test of that attribute. So the search for covers
+looks at access entries alone: for each test of the given box, at one run of each group that is wide enough. A box can
+lie in the given one only if it has a test inside *each* of the given one's tests. So the search for covered boxes looks
+at the runs of one such test, among all entries; it chooses the test with the fewest entries in its runs. An entry that
+passes is compared with the box by its bits, then test by test.
 
-This is the pair of diagrams of mbd §4.2 and §4.3 for one pass over the index, without the diagrams: what is true of a
-new subscription's predicates is a run in sorted order, found when asked. mbd fig. 7 is followed: once a cover is found
-all is over, and once something is found to be covered, covers aren't looked for any more. In a frontier there can't be
-both.
+This does the work of the two diagrams of mbd §4.2 and §4.3 without diagrams: the predicates that a new subscription's
+predicate implies, or that imply it, are a run in sorted order, which is found when it is needed. As in mbd fig. 7, the
+search ends once a cover is found, and once a covered region is found, it looks for covers no longer. In a frontier a
+region can't have both.
 
-Regions of several boxes: a cover must include the first box, and is then compared as a whole; what is covered is found
-by its first box likewise.
+Regions may have several boxes. A cover is found because it includes the first box of the given region; a covered region
+is found by its own first box. Then the two regions are compared as a whole.
 """
 
 from typing import NamedTuple
@@ -39,12 +40,12 @@ from penstock.covering.boxes import (
 
 # Columns of the table of groups. DIGITS is the class of width: how many binary digits the width has.
 FIRST, PAST, DIGITS = range(3)
-_CLASSES = 128  # of width, more than there can be
+_CLASSES = 128  # more than there can be classes of width
 _SAMPLE = 256  # constants of an attribute by which the selectivity of its tests is estimated
 
 
 class CoverIndex(NamedTuple):
-    """Entries low, high, box; those of access tests, the first len(mask), have their box's bits beside them.
+    """Entries are low, high and box. The first len(mask) are those of access tests; `mask` has the bits of their boxes.
 
     The groups of attribute a are group_start[a] .. group_start[a + 1] for access tests, and for the others the same
     with a + attributes, where attributes is half of len(group_start) - 1. `untested` are the boxes without tests.
@@ -86,7 +87,7 @@ def build_index(boxes: Boxes, regions: Int64s) -> CoverIndex:
 
 
 class _Sample(NamedTuple):
-    """Of attribute a: how many tests it has, and where some of them begin, number[start[a]:start[a + 1]], ascending."""
+    """Attribute a has tests[a] tests; number[start[a]:start[a + 1]] are the lows of some of them, ascending."""
 
     tests: Int64s
     start: Int64s
@@ -103,7 +104,7 @@ def _sample(attribute: Int32s, low: Int64s, attributes: int) -> _Sample:
 
 @kernel
 def _groups(start: Int64s, attribute: Int32s, low: Int64s, high: Int64s, sample: _Sample) -> Int64s:
-    """The group of each test: its attribute, past all attributes unless it is an access test, and class of width.
+    """The group of each test: its attribute, plus the number of attributes unless it is an access test; class of width.
 
     The most selective test of a box is the one inside which the fewest tests of its attribute begin, by the sample.
     """
@@ -175,7 +176,7 @@ def relate(
 ) -> tuple[int, Int64s]:
     """One live region that covers r, or -1; and if there is none, the live ones that r covers.
 
-    Covers are looked for only if that is asked. A region may be found as often as r has boxes.
+    Covers are looked for only if `looking`. A region may be found as often as r has boxes.
     """
     if looking:
         cover = first_cover(boxes, index, live, r)
@@ -219,7 +220,7 @@ def first_cover(boxes: Boxes, index: CoverIndex, live: Bools, r: int) -> int:
 
 @kernel
 def find_covered(boxes: Boxes, index: CoverIndex, live: Bools, r: int) -> Int64s:
-    """The live regions other than r that r covers; as often as they are found."""
+    """The live regions other than r that r covers. One may be found several times."""
     found = np.empty(16, np.int64)
     count = 0
     attributes = (len(index.group_start) - 1) >> 1
@@ -260,7 +261,7 @@ def find_covered(boxes: Boxes, index: CoverIndex, live: Bools, r: int) -> Int64s
 
 @kernel
 def _narrowest(boxes: Boxes, index: CoverIndex, q: int) -> int:
-    """The test of a box with the fewest entries that may lie inside it; -1 if there is one with none."""
+    """The test of a box with the fewest entries that may lie inside it; -1 if one of the tests has no such entry."""
     attributes = (len(index.group_start) - 1) >> 1
     best, fewest = -1, HIGHEST
     for t in range(boxes.box_start[q], boxes.box_start[q + 1]):
@@ -311,7 +312,7 @@ def relate_each(
     for s in regions:
         if not live[s] or s == r:
             continue
-        # Most are told apart by the bits of their box, before a call that costs more than all else here.
+        # The bits of their boxes rule out most regions, before a call that costs more than all else here.
         b = boxes.region_start[s]
         only = boxes.region_start[s + 1] == b + 1
         if looking and not (only and boxes.box_mask[b] & ~mask) and region_covers(boxes, s, r):

@@ -1,22 +1,24 @@
-"""The first cover of each of many boxes, where all are known from the start.
+"""Finds a cover for each of many boxes, all of which are known from the start.
 
 Boxes that test the same attributes are one *kind*. A box can cover another only if its kind has no attribute that the
-other lacks. Those kinds are found by their bits, one look-up for each part of the other's attributes.
-Inside a kind a box with k tests is a point with 2k coordinates, its lows and highs, and covers whatever has higher lows
-and lower highs. The points are halved, along the coordinate that spreads most, until few are left:
+other lacks. Such kinds are found by their bits, with one look-up for each subset of the other's attributes. Inside a
+kind a box with k tests is a point with 2k coordinates, its lows and highs. It covers the boxes with no lower low and no
+higher high. The points are halved again and again, along the coordinate that spreads most, until few are left:
 
     node n     points first[n] .. past[n]; of each attribute the lowest low and the highest high among them
-               its children are n + 1 and skip[n + 1]; what comes after its subtree is skip[n]
+               its children are n + 1 and skip[n + 1]; the node after its subtree is skip[n]
     point i    box[i], with its lows and highs beside it
 
-A node whose bounds don't include a box has no cover of it, and is skipped with all below it. Lower lows and higher
-highs stand on the left, and of equal boxes those of earlier regions: what covers most is met first. Sets of several
-ranges, as of IN lists, have 64 bits besides, one for every 64th pair of numbers: what has another isn't in the set.
+A node whose bounds don't include a box has no cover of it, and is skipped with its subtree. Boxes with lower lows and
+higher highs stand on the left, and of equal boxes those of earlier regions: so the boxes that cover most are met first.
+A set of several ranges, as of an IN list, also has 64 bits, each for every 64th pair of numbers: a test with a bit that
+the set lacks isn't included in it.
 
-`cover_index` finds covers in a set that changes, and what is covered, by one test of each box. Where that is a test
-that thousands have in common (a popular symbol, one of 20 regions), all of those are compared one by one; here their
-other tests cut them down, too. What is slow here: as many kinds as boxes, of more than a dozen tests each, since all
-the kinds are looked through; and sets of hundreds of ranges, of which the bits tell nothing. `tree_building` builds it.
+`cover_index` is for a set that changes, and also finds covered boxes, by one test of each box. If thousands of boxes
+have that test in common (a popular symbol, one of 20 regions), it compares them one by one; here their other tests
+narrow the search, too. Two things are slow here: about as many kinds as boxes, of more than a dozen tests each, since
+all kinds are looked through; and sets of hundreds of ranges, whose bits rule out nothing. `tree_building` builds the
+tree.
 """
 
 from typing import NamedTuple
@@ -27,10 +29,11 @@ from penstock.base.arrays import Int32s, Int64s, UInt64s
 from penstock.base.jit import kernel
 from penstock.covering.boxes import Boxes, box_includes, region_covers
 
-# Attributes of a box beyond which all kinds are looked through, rather than all parts of its attributes looked up.
+# A box with more attributes is compared with all kinds; for one with fewer, all subsets of its attributes are looked
+# up.
 _MOST_BITS = 16
 
-# Lows, highs and bits of a box, of the attributes of a kind.
+# The lows, highs and bits of a box for the attributes of a kind.
 _Query = tuple[Int64s, Int64s, UInt64s]
 
 
@@ -85,7 +88,7 @@ def first_cover_in(boxes: Boxes, tree: CoverTree, r: int) -> int:
                 if found >= 0:
                     return found
         return -1
-    part = np.uint64(0)  # all parts of the mask, the smallest first
+    part = np.uint64(0)  # all subsets of the mask, the smallest first
     while True:
         k = int(np.searchsorted(tree.mask, part))
         while k < kinds and tree.mask[k] == part:
@@ -136,7 +139,7 @@ def _cover_of_kind(boxes: Boxes, tree: CoverTree, k: int, q: int, r: int, query:
 
 @kernel
 def _project(boxes: Boxes, tree: CoverTree, k: int, q: int, query: _Query, has_sets: bool) -> bool:
-    """Write down what a box asks of a kind's attributes; whether it asks something of each."""
+    """Write a box's tests of a kind's attributes into `query`; whether it tests all of them."""
     first = tree.attribute_start[k]
     t, last = boxes.box_start[q], boxes.box_start[q + 1]
     low, high, bits = query

@@ -1,16 +1,16 @@
 """How the values of attributes are distributed: seen in real events, or assumed.
 
-A distribution says how likely a value below a key is (`below`), and how likely NULL. That is enough for any set of
-values, it adds up, and every type has it:
+A distribution gives the chance of a value below a key (`below`), and that of NULL. From these follows the chance of any
+set of values, of any type:
 
-    Uniform    every value of a range alike; doubles by their value, everything else by its key
-    Seen       as often as in a sample of events
-    Cells      between any two neighbouring constants alike, where values can't be counted (strings)
+    Uniform    all values of a range are equally likely: doubles by value, everything else by key
+    Seen       values are as frequent as in a sample of events
+    Cells      all cells between neighbouring constants are equally likely, for values that can't be counted (strings)
 
-mbd §6 assumes uniform integers, and doesn't say of which ranges; without statistics we take the span of the constants
-that subscriptions know, and a mean gap more at each end, so that what lies beyond the last constant isn't taken for
-impossible. If nobody counted NULL, an attribute is NULL with the chance `ASSUMED_NULL` where some subscription asks for
-it, else never.
+mbd §6 assumes uniform integers, and doesn't say of which ranges. Without statistics we take the span of the constants
+in subscriptions, and a mean gap more at each end, so that values beyond the last constant aren't taken for impossible.
+If NULLs weren't counted, an attribute is NULL with the chance `ASSUMED_NULL` if some subscription accepts NULL, else
+never.
 """
 
 import math
@@ -55,7 +55,7 @@ class Distribution(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Every value from `low` to `high` alike: if these are floats, doubles by value; if integers, keys."""
+    """All values from `low` to `high` are equally likely. Floats are values of doubles, integers are keys."""
 
     low: float
     high: float
@@ -89,7 +89,7 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """As often as in a sample: the keys of its values, ascending; those that are NULL are a share of all."""
+    """Values are as frequent as in a sample: it has the keys of its values, ascending, and the share of NULL."""
 
     keys: tuple[Any, ...]
     null: float = 0.0
@@ -103,7 +103,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Between any two neighbouring cuts alike, and below the first and above the last; a key inside halves its cell."""
+    """All cells are equally likely: between neighbouring cuts, below the first, above the last. A key halves its
+    cell."""
 
     cuts: tuple[Any, ...] = ()
     null: float = 0.0
@@ -134,35 +135,37 @@ def _finite(key: int) -> float:
 class Statistics:
     """The distributions of attributes, which are taken to be independent of each other.
 
-    Of any other attribute nothing is known: half of its values lie below any key. That is meant for tests that are no
-    sets of values, which are true half the time; `from_regions` assumes something better for whatever is compared.
+    Of any other attribute nothing is known: half of its values lie below any key. That is meant for tests that aren't
+    sets of values, which are then true half the time; `from_regions` assumes something better for attributes that are
+    compared with constants.
     """
 
     distributions: Mapping[Path, Distribution] = field(default_factory=dict)
     unknown: Distribution = Cells()
 
     def share(self, path: Path, values: Values) -> float:
-        """How likely an attribute has one of these values."""
+        """The chance that an attribute has one of these values."""
         found = self.distributions.get(path, self.unknown)
         share = 0.0
         for start, end in values.intervals:
             share += 1.0 if end is None else found.below(end)
             share -= 0.0 if start is None else found.below(start)
-        # The parts add up to a little less than nothing or more than all, as floats do.
+        # Rounding may take the sum a little below 0 or above 1.
         return min(max(share * (1 - found.null) + found.null * values.null, 0.0), 1.0)
 
     def box(self, box: Box) -> float:
-        """How likely an event is in a box."""
+        """The chance that an event is in a box."""
         share = 1.0
         for path, values in box:
             share *= self.share(path, values)
         return share
 
     def probability(self, region: Region) -> float:
-        """How likely an event is in a region (mbd §5.3).
+        """The chance that an event is in a region (mbd §5.3).
 
-        Its boxes may overlap, so each counts less the boxes before it, in disjoint pieces. That is exact. If it takes
-        too many pieces, boxes are taken to be independent, which lies between the likeliest box and the sum of all.
+        Its boxes may overlap, so only the part of each that is outside of those before it counts, in disjoint pieces.
+        That is exact. If there are too many pieces, boxes are taken to be independent: the result lies between the
+        chance of the likeliest box and the sum of all.
         """
         chances = {box: self.box(box) for box in region.boxes}
         boxes = sorted((b for b in chances if chances[b] > 0), key=lambda b: -chances[b])
@@ -177,7 +180,7 @@ class Statistics:
     def of(
         batches: Iterable[pa.RecordBatch], schema: SchemaLike, sample: int = _SAMPLE, seed: int = 0
     ) -> "Statistics":
-        """As seen in real events, all of them or a random sample of so many. SchemaError if they don't fit the schema.
+        """As seen in real events: all, or a random sample of so many. SchemaError if they don't fit the schema.
 
         >>> batch = pa.RecordBatch.from_pylist([{"i": 1}, {"i": 5}, {"i": None}, {"i": 5}])
         >>> Statistics.of([batch], {"i": "int"}).distributions[("i",)]
@@ -197,7 +200,7 @@ class Statistics:
         schema: SchemaLike,
         nulls: Mapping[str, float] | None = None,
     ) -> "Statistics":
-        """Every value of a range alike, for the named attributes, and how often they are NULL.
+        """All values of a range are equally likely, for the named attributes; `nulls` are their shares of NULL.
 
         >>> Statistics.uniform({"day": ("2024-01-01", "2024-01-31")}, {"day": "date"}).distributions[("day",)]
         Uniform(low=19723, high=19753, null=0.0)
@@ -217,7 +220,7 @@ class Statistics:
     def from_regions(
         regions: Iterable[Region], schema: SchemaLike, seen: "Statistics | None" = None
     ) -> "Statistics":
-        """Uniform over the span of the constants that these regions know, but for attributes that were seen."""
+        """Uniform over the span of the constants in these regions, except for attributes that were seen."""
         cuts: dict[Path, set[Any]] = {}
         nullable: set[Path] = set()
         for path, values in (test for r in regions for box in r.boxes for test in box):
@@ -233,7 +236,7 @@ class Statistics:
     def assume(
         cuts: Mapping[Path, Collection[Key]], nullable: Collection[Path], schema: SchemaLike
     ) -> "Statistics":
-        """Uniform over the span of the constants of each attribute; NULL now and then where somebody asks for it."""
+        """Uniform over the span of the constants of each attribute; now and then NULL if it is `nullable`."""
         known = Schema.of(schema)
         return Statistics(
             {
@@ -279,7 +282,7 @@ _Drawn = list[tuple[pa.RecordBatch, Float64s]]  # events, each with a random num
 
 
 def _sample(batches: Iterable[pa.RecordBatch], size: int, seed: int) -> list[pa.RecordBatch]:
-    """So many random events: those with the lowest of random numbers, so that they needn't be counted first."""
+    """So many random events: those that draw the lowest random numbers, so that they needn't be counted first."""
     random = np.random.default_rng(seed)
     kept: _Drawn = []
     limit = 1.0
@@ -296,7 +299,7 @@ def _sample(batches: Iterable[pa.RecordBatch], size: int, seed: int) -> list[pa.
 
 
 def _limit(drawn: _Drawn, size: int) -> float:
-    """The number that so many events lie below."""
+    """The random number below which so many events lie."""
     return float(np.partition(np.concatenate([numbers for _, numbers in drawn]), size)[size])
 
 

@@ -1,20 +1,23 @@
-"""A plan's conjunctions as boxes: compiling has read them, intersected them and cut them into cells already.
+"""A plan's conjunctions as boxes. Compiling has already read them, intersected them and cut them into cells.
 
-    box            a conjunction and one of its subscriptions; with a chain of operators, what the chain asks, too
+    box            a conjunction and one of its subscriptions; if a chain of operators follows, its tests are in the
+    box, too
     region r       the boxes of the subscription at position r of `plan.ids`; none if it contradicts itself
     number         NULL, or the cell
 
-Compiling leaves only ranges that begin and end in filled cells (`matching.canonical`). So inclusion of boxes is what it
-is of regions: `i > 5` and `i >= 6` are the same. Another plan has other cells: nothing here outlives the plan.
+Compiling leaves only ranges that begin and end in filled cells (`matching.canonical`). So these boxes include each
+other exactly as those of `regions` do: `i > 5` and `i >= 6` are the same. Another plan has other cells, so these boxes
+are good
+only with their plan.
 
-Attributes are the plan's, in its order, then
+Attributes are those of the plan, in its order, then
 
-    attributes that only tests which are no ranges look at: all that is asked is that they aren't NULL
-    one for each pattern and array membership, and for each pair of attributes that are compared, hidden as in `reading`
-    what is asked of operators, calls and joints
+    attributes that occur only in tests that aren't ranges: the one test of these is that they aren't NULL
+    hidden ones, as in `reading`: one for each pattern, each array membership, and each pair that is compared
+    the calls and joints of operators
 
-Two array memberships of literals that stand for the same elements are one attribute here, and two in `reading`. All
-other filters have the same boxes here and there.
+Two array memberships whose literals stand for the same elements are one attribute here, and two in `reading`. All other
+filters have the same boxes in both.
 """
 
 from dataclasses import dataclass
@@ -41,7 +44,7 @@ from penstock.matching.plan import Plan
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PlanBoxes:
-    """The boxes of a plan's subscriptions. Attribute a leads to paths[a]; domains[a] is None if it is hidden."""
+    """The boxes of a plan's subscriptions. Attribute a has the path paths[a]; domains[a] is None if it is hidden."""
 
     boxes: Boxes
     paths: tuple[Path, ...]
@@ -65,7 +68,7 @@ def plan_boxes(plan: Plan) -> PlanBoxes:
     return PlanBoxes(boxes, tuple(attributes.numbers), tuple(attributes.domains))
 
 
-# --- what tests that are no ranges mean ----------------------------------------------------------
+# --- the meanings of tests that aren't ranges ----------------------------------------------------
 
 
 class _Attributes:
@@ -87,7 +90,7 @@ class _Attributes:
         return number
 
     def present(self, path: Path) -> Test:
-        """That an attribute isn't NULL."""
+        """The test that an attribute isn't NULL."""
         if path not in self._present:
             attribute = find_attribute(self._schema, path)
             assert attribute is not None, path
@@ -100,7 +103,7 @@ class _Attributes:
 
 
 def _meanings(plan: Plan, attributes: _Attributes) -> list[list[Test]]:
-    """For each derived attribute, what must hold for it to be false, then for it to be true."""
+    """For each derived attribute the tests that hold if it is false, then those that hold if it is true."""
     derived = plan.derived
     found: list[list[Test]] = []
     for test in derived.plain:
@@ -122,9 +125,9 @@ def _truths(name: Path, path: Path, attributes: _Attributes) -> list[list[Test]]
 
 
 def _order(test: AttributeTest, holds: bool, attributes: _Attributes) -> list[Test]:
-    """What a comparison of two attributes asks of their order, and of each of them."""
+    """The tests that a comparison of two attributes means: of their order, and of each of them."""
     (path, outcomes), *others = comparison(test.left.path, test.order, test.right.path, holds)
-    if not others:  # with itself
+    if not others:  # an attribute with itself
         number, ranges = attributes.present(path)
         return [(number, ranges if outcomes.intervals else [])]
     # Less, equal and greater have the keys -1, 0 and 1, and the cells 1, 2 and 3.
@@ -135,11 +138,11 @@ def _order(test: AttributeTest, holds: bool, attributes: _Attributes) -> list[Te
     return [(attributes.add(path), ranges), *(attributes.present(other) for other, _ in others)]
 
 
-# --- what is asked -------------------------------------------------------------------------------
+# --- tests ---------------------------------------------------------------------------------------
 
 
 class _Tests(NamedTuple):
-    """What owners, which are conjunctions and chains, ask of attributes.
+    """The tests of owners, which are conjunctions and chains.
 
     Test t accepts the list of ranges number ranges[t]; list l has the ranges start[l] .. start[l + 1]. Tests share
     lists: thousands of conjunctions may have the same long IN list.
@@ -186,7 +189,7 @@ def _joined(parts: list[_Tests]) -> _Tests:
 
 
 def _explained(tests: _Tests, meanings: list[list[Test]], first: int) -> list[_Tests]:
-    """The same tests, where those of attributes from `first` on, which are derived, are replaced by their meanings."""
+    """The same tests, with those of derived attributes, which begin at `first`, replaced by their meanings."""
     is_derived = tests.attribute >= first
     derived = tests.where(is_derived)
     which = 2 * (derived.attribute - first) + tests.low[tests.start[derived.ranges]] - FALSE
@@ -205,7 +208,7 @@ def _explained(tests: _Tests, meanings: list[list[Test]], first: int) -> list[_T
 
 
 def _chain_tests(operators: OperatorPlan, owner: int, first: int) -> list[_Tests]:
-    """What every chain asks, chains being the owners from `owner` on, of the attributes from `first` on."""
+    """The tests of every chain. Chains are the owners from `owner` on, their attributes those from `first` on."""
     chains = np.arange(owner, owner + len(operators))
     of_predicates = np.repeat(chains, np.diff(operators.chain_start))
     asked = _Tests.of(operators, of_predicates, operators.chain_predicate)
@@ -217,7 +220,7 @@ def _chain_tests(operators: OperatorPlan, owner: int, first: int) -> list[_Tests
 
 
 def _intersected(tests: _Tests, attributes: int) -> _Tests:
-    """One test for each owner and attribute, ascending: what all of them accept, perhaps nothing."""
+    """One test for each owner and attribute, ascending: it accepts what all their tests accept, perhaps nothing."""
     key = tests.owner * attributes + tests.attribute
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(np.diff(key[order], prepend=-1))
@@ -238,7 +241,7 @@ def _intersected(tests: _Tests, attributes: int) -> _Tests:
 def _intersect(
     run_start: Int64s, ranges: Int64s, start: Int64s, low: Int32s, high: Int32s
 ) -> tuple[Int64s, Int64s, Int32s, Int32s]:
-    """The list of each run of tests, and the new lists that this takes: what all tests of a run have in common."""
+    """For each run of tests the list of what all of them have in common; and the new lists that this takes."""
     found = ranges[run_start[:-1]].copy()
     room = 1
     for n in range(len(found)):
@@ -318,9 +321,9 @@ def _assembled(plan: Plan, tests: _Tests) -> Boxes:
 
 
 def _halves(plan: Plan) -> tuple[Int64s, Int64s, Int64s]:
-    """Of each box the conjunction, the chain as the owner of its tests, and the region.
+    """For each box its conjunction, its chain (as the owner of tests), and its region.
 
-    Where there is no chain, its owner is one past the last, which has no tests.
+    A box without a chain has the owner one past the last, which has no tests.
     """
     conjunction = np.repeat(np.arange(plan.conjunctions), np.diff(plan.fan_start))
     target = plan.fan_subscription.astype(np.int64)

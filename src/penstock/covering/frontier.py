@@ -1,22 +1,24 @@
 """The subscriptions that no other covers, kept while they come and go (mbd §4.1 and §4.3).
 
-A subscription is in the *frontier* if no other one covers it; of equal ones the first is. Every other one hangs below
-one that covers it, in a forest whose roots are the frontier:
+A subscription is in the *frontier* if no other covers it; of equal subscriptions the first is. Every other subscription
+hangs below one that covers it, in a forest whose roots are the frontier:
 
     price > 10  ◀─  price > 20  ◀─  price > 30 AND symbol = 'A'             price < 5
                 └─  price = 15                                              (frontier: price > 10, price < 5)
 
-    one comes     covered: it is hung below its cover, that is all. Otherwise it is a new root, and the roots it covers
-                  are hung below it, with all that hangs there.
-    one leaves    not a root: what hung below it moves up to its cover. A root: each that hung directly below it is
-                  asked again, and finds another cover or comes back. What hangs deeper stays where it is.
+    one comes     If it is covered, it is hung below its cover. Otherwise it is a new root, and the roots that it covers
+                  are hung below it, with all that hangs below them.
+    one leaves    If it isn't a root, what hung below it moves up to its cover. If it is a root, each subscription
+    directly
+                  below it looks for another cover, and comes back into the frontier if it finds none. What hangs deeper
+                  stays where it is.
 
-So only roots are ever searched, in a `cover_index`. That index is static. New roots stand in a short list that is
-compared one by one; when it is full it becomes an index, together with the indexes that aren't several times as large
-(a log-structured merge). So an insert costs a search in a few indexes and now and then a rebuild, of large indexes
-rarely. A root that is covered stays in its index, marked; if it comes back it need only be marked again.
+So only roots are ever searched, in a `cover_index`, which is static. New roots stand in a short list that is compared
+one by one. When the list is full, it becomes an index, together with the indexes that aren't several times as large (a
+log-structured merge). So an insert costs a search in a few indexes and now and then a rebuild, rarely one of a large
+index. A root that becomes covered stays in its index, marked as not live; if it comes back, only the mark changes.
 
-`boxes` says which covers are missed. One writer at a time: whoever shares a frontier locks it.
+`boxes` says which covers are missed. A frontier takes one writer at a time: threads that share one need a lock.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -36,8 +38,8 @@ Id = TypeVar("Id", bound=Hashable)
 
 _RECENT = 512  # roots that are compared one by one
 _RATIO = 4  # an index is at least that much larger than the next
-_FEW = 32  # that come up when a root leaves: fewer are asked one by one
-_GARBAGE = 4_096  # subscriptions that have left before their numbers are given up, at least
+_FEW = 32  # so many subscriptions or fewer are placed one by one
+_GARBAGE = 4_096  # at least so many subscriptions leave before the others are numbered anew
 _ROOT, _GONE = -1, -2  # instead of a cover's number
 
 
@@ -45,8 +47,8 @@ _ROOT, _GONE = -1, -2  # instead of a cover's number
 class Added(Generic[Id]):
     """What a new subscription changed.
 
-    `covered_by` is one that covers it; None if it is in the frontier now. `covers` are those that it covers and that
-    have left the frontier. `equal_to` is `covered_by` again if the two match the same events, box by box.
+    `covered_by` is a subscription that covers it; None if it is in the frontier now. `covers` are those that have left
+    the frontier because it covers them. `equal_to` is `covered_by` again if the two match the same events, box by box.
     """
 
     covered_by: Id | None = None
@@ -55,7 +57,7 @@ class Added(Generic[Id]):
 
 
 class Frontier(Generic[Id]):
-    """Subscriptions by id, and which of them the others are covered by.
+    """Subscriptions by id: which are in the frontier, and which of them cover the others.
 
     >>> from penstock.covering.regions import Region
     >>> from penstock.language.values import Values
@@ -80,7 +82,7 @@ class Frontier(Generic[Id]):
         self.coordinates = Coordinates()
         self._numbers: dict[Id, int] = {}
         self._ids: list[Id] = []
-        # By number. Live are the roots that have boxes; held, those that stand in an index or among the recent.
+        # By number. Live are the roots that have boxes; held are those that stand in an index or among the recent.
         self._cover = np.empty(0, np.int64)
         self._live = np.empty(0, np.bool_)
         self._held = np.empty(0, np.bool_)
@@ -90,16 +92,16 @@ class Frontier(Generic[Id]):
         self._recents = 0
         self._roots = 0  # live ones
         self._stale = 0  # held, but not live
-        # Have a boundary without a number: they cover none, and none covers them.
+        # Those that stand alone (see `coordinates`): they cover none, and none covers them.
         self._alone: dict[int, Region] = {}
-        # Match nothing, so that any other covers them. They hang nowhere.
+        # Those that match nothing, so that any other covers them. They aren't in the forest.
         self._nothing: dict[int, None] = {}
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def roots(self) -> Int64s:
-        """The numbers of those in the frontier that have boxes."""
+        """The numbers of the subscriptions in the frontier that have boxes."""
         return np.flatnonzero(self._live[: len(self._ids)])
 
     def has_root(self, id_: Id) -> bool:
@@ -124,11 +126,11 @@ class Frontier(Generic[Id]):
         return self.coordinates.region(self.boxes.boxes, number)
 
     def frontier(self) -> Iterator[Id]:
-        """Those that no other covers, in the order in which they came."""
+        """The subscriptions that no other covers, in the order in which they came."""
         return (self._ids[n] for n in self._frontier_numbers())
 
     def covers_by_id(self) -> dict[Id, Id]:
-        """All others, each with one of the frontier that covers it."""
+        """All other subscriptions, each with one of the frontier that covers it."""
         used = len(self._ids)
         place = last_of(np.where(self._cover[:used] >= 0, self._cover[:used], np.arange(used)))
         hanging = np.flatnonzero(self._cover[:used] >= 0).tolist()
@@ -175,14 +177,14 @@ class Frontier(Generic[Id]):
         self._rebuild()
 
     def flatten(self, regions: Iterable[Region]) -> Flat:
-        """Other regions in the numbers of these; one that has a boundary without a number has no boxes there."""
+        """Other regions in this frontier's numbers. A region that stands alone has no boxes in the result."""
         try:
             return self.coordinates.flatten(regions)
         finally:
             self._apply_moves()
 
     def _append(self, ids: list[Id], regions: list[Region]) -> int:
-        """Store subscriptions that are in the frontier, as far as anybody knows; the number of the first."""
+        """Store subscriptions, as roots until they are placed; the number of the first."""
         self.refuse_known(ids)
         flat = self.flatten(regions)
         first = self.boxes.append(flat)
@@ -221,11 +223,11 @@ class Frontier(Generic[Id]):
     # --- leaving ----------------------------------------------------------------------------------
 
     def remove(self, id_: Id) -> list[Id]:
-        """Let a subscription go; those that come back into the frontier. KeyError if it isn't here."""
+        """Remove a subscription; those that come back into the frontier by that. KeyError if it isn't here."""
         return self.remove_all([id_])
 
     def remove_all(self, ids: Iterable[Id]) -> list[Id]:
-        """Let many go at once: the same frontier as one by one. KeyError if one isn't here, and none has gone then."""
+        """Remove many at once: the same frontier as one by one. KeyError if one isn't here; then none is removed."""
         leaving = list(dict.fromkeys(ids))
         for id_ in leaving:
             if id_ not in self._numbers:
@@ -243,7 +245,7 @@ class Frontier(Generic[Id]):
         return found
 
     def _unhook(self, number: int) -> set[int]:
-        """Take a subscription out of the forest; those that have lost their cover by that."""
+        """Take a subscription out of the forest; those that lose their cover by that."""
         cover = int(self._cover[number])
         self._cover[number] = _GONE
         self._nothing.pop(number, None)
@@ -265,7 +267,7 @@ class Frontier(Generic[Id]):
         return set()
 
     def _settle(self, numbers: Int64s) -> list[int]:
-        """Ask those again that have lost their cover; the ones that are in the frontier now."""
+        """Place the subscriptions that have lost their cover; those of them that are in the frontier now."""
         if len(numbers) <= _FEW:
             for n in numbers.tolist():
                 self._cover[n] = _ROOT
@@ -300,11 +302,12 @@ class Frontier(Generic[Id]):
         return found or list(self._nothing)[:1]
 
     def _only_nothing(self) -> list[int]:
-        """The first that matches nothing, if none matches something: then it is the frontier."""
+        """The first subscription, if none matches anything: then it alone is the frontier."""
         return list(self._nothing)[:1] if len(self._nothing) == len(self._numbers) else []
 
     def _place(self, number: int) -> tuple[int, list[int]]:
-        """Hang a subscription below a root that covers it, or make it a root: that root or -1, and those it covers."""
+        """Hang a subscription below a root that covers it, or make it a root: that root, or -1 and the roots it
+        covers."""
         cover, found = self._relate(number)
         if cover >= 0:
             self._hang(number, cover)
@@ -326,7 +329,7 @@ class Frontier(Generic[Id]):
             self._below.setdefault(cover, set()).update(group)
 
     def _root(self, numbers: Int64s, covers: Int64s) -> None:
-        """Make those roots that have no cover, and hang the others."""
+        """Make subscriptions without a cover roots, and hang the others below their covers."""
         self._roots += int((covers < 0).sum()) - int(self._live[numbers].sum())
         self._live[numbers] = covers < 0
         self._cover[numbers[covers < 0]] = _ROOT
@@ -352,7 +355,7 @@ class Frontier(Generic[Id]):
         return cover, distinct(np.concatenate([*parts, found]))
 
     def _enter(self, number: int) -> None:
-        """A root more."""
+        """Make a subscription a root that searches find."""
         self._live[number] = True
         self._roots += 1
         if self._held[number]:
@@ -365,7 +368,7 @@ class Frontier(Generic[Id]):
             self._merge(np.empty(0, np.int64))
 
     def _leave(self, number: int) -> None:
-        """A root less."""
+        """Let searches no longer find a root."""
         self._live[number] = False
         self._roots -= 1
         self._stale += 1
@@ -373,7 +376,7 @@ class Frontier(Generic[Id]):
             self._rebuild()
 
     def _merge(self, more: Int64s) -> None:
-        """Make an index of the recent roots and of more, with the indexes that aren't much larger."""
+        """Make one index of the recent roots, of `more`, and of the indexes that aren't much larger."""
         regions = self._still_live(np.concatenate([self._recent[: self._recents], more]))
         self._recents = 0
         while self._levels and len(self._levels[-1][0]) < _RATIO * len(regions):
@@ -390,7 +393,7 @@ class Frontier(Generic[Id]):
         return regions[live]
 
     def _rebuild(self) -> None:
-        """One index of all roots."""
+        """Make one index of all roots."""
         regions = np.flatnonzero(self._live[: len(self._ids)])
         self._held[:] = False
         self._held[regions] = True

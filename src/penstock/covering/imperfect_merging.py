@@ -3,19 +3,20 @@
     symbol = 'A' AND price < 100   ┐
     symbol = 'A' AND volume > 900  ┴▶  symbol = 'A'                          tests of different attributes are dropped
     x = 1 AND y = 1  ┐
-    x = 2 AND y = 2  ┴▶  x IN (1, 2) AND y IN (1, 2)                         x = 1 AND y = 2 is let through for nobody
+    x = 2 AND y = 2  ┴▶  x IN (1, 2) AND y IN (1, 2)                         x = 1 AND y = 2 is let through in vain
 
-mbd §5.1.1 drops the tests that differ; the box around both is smaller and saves the same. Its *loss* is the mass of the
+mbd §5.1.1 drops the tests that differ; the box around both is smaller and saves as much. Its *loss* is the mass of the
 announced events that are in it and in neither of the two (`merge_loss`).
 
-The losses of all mergers of a table add up to no less than what the table lets through for nobody: an event that passes
-and that nobody wants is in the loss of some merger. So there is one *limit* for the sum, and it is spent where it saves
-most: each two boxes that join save one, so the least loss comes first. Within a limit of 0, two boxes join only if
-no announced event can lie between them; whether a chance is 0 says nothing of that.
+An event that passes the table although no subscription matches it is in the loss of some merger. So the sum of all
+losses bounds the mass of such events, and there is one *limit* for the sum. It is spent where it saves most: each two
+boxes that join save one, so the pair with the least loss comes first. Within a limit of 0, two boxes join only if no
+event can be lost (`lies_outside`); that its chance is 0 isn't enough.
 
-Which two: those that have all tests but one or two in common. Hashes of a box less each one and each two of its tests
-put them together in a sort, and neighbours there are looked at. A *round* joins each box once, the cheapest pairs
-first. It ends at pairs that cost much more than one whose box was taken already: in the next round that may be cheaper.
+Only boxes are paired that have all tests but one or two in common. To find them, the hashes of each box without any
+one, and any two, of its tests are sorted, and neighbours are looked at. A *round* joins each box at most once, the
+cheapest pairs first. It ends at pairs that cost much more than the first pair that has to wait because one of its boxes
+is taken: the next round may find cheaper ones.
 """
 
 from typing import NamedTuple
@@ -41,10 +42,10 @@ from penstock.covering.merge_pool import (
 )
 from penstock.covering.perfect_merging import merge_perfectly
 
-_PAIRS = 8  # tests of a box up to which each two of them may differ, beyond it only each one
-_NEAR = 3  # boxes behind each in the sort that it is paired with
-_PATIENCE = 2.0  # how many times the cost of the first pair that waits another one may have
-_SMALL = 0.01  # of the limit: pairs that cost less never wait
+_PAIRS = 8  # up to so many tests of a box any two may differ, with more only any one
+_NEAR = 3  # each box is paired with so many that follow it in the sort
+_PATIENCE = 2.0  # times the cost of the first pair that waits: a costlier pair ends a round
+_SMALL = 0.01  # of the limit: cheaper pairs never end a round
 _ROUNDS = 200
 
 
@@ -82,7 +83,7 @@ def _pairs(pool: MergePool) -> tuple[Int64s, Int64s]:
 
 @kernel
 def _keys(pool: MergePool) -> tuple[UInt64s, Int64s, Int64s]:
-    """Of each box, the hashes of all but one or two of its tests; the box; and where the first of those begins."""
+    """The hashes of each box without one or two of its tests; the box; and where the first of these tests begins."""
     room = 0
     for b in range(len(pool.into)):
         n = pool.start[b + 1] - pool.start[b]
@@ -123,7 +124,7 @@ class _Pairs(NamedTuple):
 def _join_cheapest(
     pool: MergePool, chances: Chances, pairs: _Pairs, left: float, small: float
 ) -> tuple[Ranges, int, float]:
-    """Join pairs that come cheapest first, each box once; the new ranges, how many joined, and the loss of all."""
+    """Join pairs, which are sorted by cost, each box at most once; the new ranges, how many joined, their loss."""
     room = most = 0  # each box is used once at most
     for b in range(len(pool.into)):
         if pool.into[b] == b:
@@ -203,7 +204,7 @@ def _widen(pool: MergePool, b: int, c: int, union: Ranges, done: Ranges, used: i
 
 @kernel
 def _unite_tests(pool: MergePool, t: int, u: int, union: Ranges) -> int:
-    """The ranges of two tests together; how many these are."""
+    """Write the union of the ranges of two tests into `union`; how many ranges it has."""
     first, past = pool.first[t], pool.past[t]
     own = Ranges(pool.low[first:past], pool.high[first:past])
     return unite(pool, u, own, past - first, union)

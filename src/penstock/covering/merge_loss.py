@@ -1,11 +1,11 @@
-"""What the box around two boxes lets through for nobody: the announced events that are in it and in neither of the two.
+"""The loss of merging two boxes: the announced events in the box around both that are in neither of the two.
 
-Attributes are independent of each other, so their mass follows exactly from products along one walk over the tests:
+Attributes are taken to be independent, so the mass of these events follows from products, in one walk over the tests:
 
-    mass of the box around both - mass of one - mass of the other + mass of what is in both
+    mass of the box around both - mass of one - mass of the other + mass of their intersection
 
-Of doubles a single value has no chance at all. So whether there is any such event, be it ever so unlikely, is asked
-without chances (`lies_outside`).
+A single value of a double has the chance 0. So `lies_outside` finds without chances whether there is any such event,
+however unlikely.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ from penstock.covering.merge_pool import MergePool
 def costs(
     pool: MergePool, chances: Chances, one: Int64s, other: Int64s, is_chance: bool
 ) -> Float64s:
-    """The loss of the box around each pair; if chances don't count, 0 or infinite."""
+    """The loss of the box around each pair. Without `is_chance` it is 0 if nothing is lost, else infinite."""
     found = np.zeros(len(one))
     for i in range(len(one)):
         b, c = one[i], other[i]
@@ -112,15 +112,16 @@ def _share_of_both(
     return found
 
 
-# --- whether anything is lost, be it ever so unlikely ---------------------------------------------
+# --- whether anything is lost, however unlikely ---------------------------------------------------
 
 
 @kernel
 def lies_outside(pool: MergePool, chances: Chances, b: int, c: int, piece: int) -> int:
-    """Where the box around two boxes lies, as far as it is in an announced piece (-1: anywhere).
+    """Where the box around two boxes lies, as far as it is in an announced piece (-1: all of it counts).
 
-    0: within one of the two; 1: within both together; 2: some of it is in neither. What is outside of b has another
-    value of an attribute that b tests. So if there are two such attributes, or c has others, some of it isn't in c.
+    0: within one of the two; 1: within both together; 2: some of it is in neither. An event outside of b has a value
+    that b doesn't accept, of an attribute of which the box around both accepts more. If b has two such attributes, or
+    those of c are others, some event is outside of c, too.
     """
     announced = chances.announced
     t, t_past = pool.start[b], pool.start[b + 1]
@@ -128,7 +129,7 @@ def lies_outside(pool: MergePool, chances: Chances, b: int, c: int, piece: int) 
     v = v_past = 0
     if piece >= 0:
         v, v_past = announced.box_start[piece], announced.box_start[piece + 1]
-    beside_b = beside_c = 0  # attributes of which the box around both accepts more
+    beside_b = beside_c = 0  # attributes of which the box around both accepts more than b, or c
     are_same = True
     while True:
         while t < t_past and pool.attribute[t] < 0:

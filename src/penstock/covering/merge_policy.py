@@ -1,4 +1,4 @@
-"""When a routing table merges what has come (mbd §5.1): after each subscription would cost too much."""
+"""When a routing table merges new entries (mbd §5.1): to do so after each subscription would cost too much."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ from penstock.base.errors import PenstockError
 
 @dataclass(slots=True)
 class LastMerging:
-    """When a table was last merged: how many entries it had then, and how many more have come since.
+    """The last merging of a table: it was at `time`, the table had `entries` then, and `more` have come since.
 
-    `anew` is how many there were when all imperfect mergers were last made anew.
+    `anew` is how many entries it had when all imperfect mergers were last made anew.
     """
 
     more: int
@@ -21,10 +21,10 @@ class LastMerging:
 
 @dataclass(frozen=True, slots=True)
 class MergePolicy:
-    """When to merge what has come: once the table has grown by a share since the last time, or after a while.
+    """When to merge new entries: once the table has grown by the share `growth`, or the time `every` has passed.
 
-    With neither, `merge` must be called. Time is looked at when something changes: a table that nobody touches needs no
-    merging. What comes back because something has left is merged at once, whatever the policy.
+    With neither, only a call of `merge` merges. The clock is read when the table changes: a table that doesn't change
+    needs no merging. Entries that come back because another has left are merged at once, whatever the policy.
     """
 
     growth: float | None = None

@@ -1,19 +1,19 @@
-"""Boxes on their way into mergers (mbd §5): flat arrays in which boxes join others, and the unions this takes.
+"""A pool of boxes that are being merged (mbd §5): flat arrays in which boxes join others, and the unions this takes.
 
-    region r    one entry of a table, or a merger of several: regions of which two boxes have joined are one
+    region r    one entry of a table, or a merger of several: if boxes of two regions have joined, these are one
     box b       tests start[b] .. start[b + 1], ascending by attribute; a dropped test has the attribute -1
     test t      ranges first[t] .. past[t], ascending, disjoint, and with numbers between them
 
-Boxes merge, and the regions that they are of merge with them: `x = 1 OR y = 1` and `x = 2 OR y = 2` become one region
+Boxes merge, and their regions merge with them: `x = 1 OR y = 1` and `x = 2 OR y = 2` become one region
 of two boxes, `x IN (1, 2) OR y IN (1, 2)`. Regions of one box each become a region of one box. `perfect_merging` and
-`imperfect_merging` say which boxes join.
+`imperfect_merging` decide which boxes join.
 
-A box that has joined another has that one's place in `into`, and its region is united with the other's. A test gets new
-ranges by putting them behind all others, so no range ever moves.
+`into` leads from a box that has joined another to that other, and their regions are united. New ranges of a test are
+put behind all others, so no range ever moves.
 
-How large a merger may get is bounded: by `MOST_RANGES` in one test and by `MOST_BOXES` in one region, past which an
-entry takes as long to send as those it stands for (what is larger to begin with may stay so); and by `MOST_PARTS`
-subscriptions, since they are all asked again when one of them leaves.
+The size of a merger is bounded: by `MOST_RANGES` in one test and `MOST_BOXES` in one region, since a larger entry takes
+as long to send as the entries it stands for (one that is larger from the start may stay so); and by `MOST_PARTS`
+subscriptions, since all are placed again when one of them leaves.
 """
 
 from collections.abc import Iterator
@@ -44,11 +44,11 @@ MOST_PARTS = 1_024
 class MergePool(NamedTuple):
     """The arrays drawn above.
 
-    `into` and `region_into` lead from what has joined something to that. `boxes_in` counts the boxes of a region that
-    have joined none, `parts_in` the subscriptions it is made of. `loss` is the mass of announced events in a box that
-    are in none of the boxes it is made of; `is_perfect` says that there can't be any, whatever is announced. `hashes`
-    of tests add up to `whole` of their box. `free` are the attributes of which a test that accepts every number asks
-    nothing: all but the hidden ones.
+    `into` and `region_into` lead from a box, or region, that has joined another to that other. `boxes_in` counts the
+    boxes of a region that haven't joined another, `parts_in` the subscriptions it is made of. `loss` is the mass of
+    announced events in a box that are in none of the boxes it is made of; `is_perfect` says that there can't be any,
+    whatever is announced. `hashes` of tests add up to `whole` of their box. `free` are the attributes of which a test
+    may be dropped if it accepts every number: all but the hidden ones.
     """
 
     start: Int64s
@@ -69,18 +69,18 @@ class MergePool(NamedTuple):
     free: Bools
 
     def numbers_in_use(self, attribute: int) -> Int64s:
-        """The numbers where ranges of an attribute begin, and those behind where they end; ascending."""
+        """The numbers at which ranges of an attribute begin, and those just after their ends; ascending."""
         tests = np.flatnonzero(self.attribute == attribute)
         places = runs(self.first[tests], self.past[tests] - self.first[tests])
         return boundaries(self.low[places], self.high[places])
 
     def attributes(self) -> list[int]:
-        """Those that some box has a test of."""
+        """The attributes that some box tests."""
         found: list[int] = distinct(self.attribute[self.attribute >= 0]).tolist()
         return found
 
     def tests(self, box: int) -> list[Test]:
-        """What a box asks for."""
+        """The tests of a box."""
         found: list[Test] = []
         for t in range(int(self.start[box]), int(self.start[box + 1])):
             if self.attribute[t] >= 0:
@@ -91,7 +91,7 @@ class MergePool(NamedTuple):
 
 
 def pool_of(boxes: Boxes, regions: Int64s, parts: Int64s, free: Bools) -> MergePool:
-    """Some regions of many, to be merged with each other; each is made of so many parts."""
+    """A pool of some regions of many; each is made of so many parts."""
     sizes, chosen = items_of(boxes.region_start, regions)
     lengths, tests = items_of(boxes.box_start, chosen)
     is_set = boxes.several[tests] >= 0
@@ -128,8 +128,8 @@ def pool_of(boxes: Boxes, regions: Int64s, parts: Int64s, free: Bools) -> MergeP
 class Joined:
     """A merger: the regions that it is made of, as places in the pool, and its boxes there.
 
-    `loss` is a bound on the mass of announced events that it matches and none of them; `is_perfect` says that there is
-    none, whatever is announced.
+    `loss` is a bound on the mass of announced events that it matches and none of its members does; `is_perfect` says
+    that there can't be any, whatever is announced.
     """
 
     members: list[int]
@@ -139,7 +139,7 @@ class Joined:
 
 
 def mergers(pool: MergePool) -> Iterator[Joined]:
-    """What has been made of several regions."""
+    """The mergers of several regions that a pool has now."""
     into = last_of(pool.region_into)
     sizes = np.bincount(into, minlength=len(into))
     members = np.flatnonzero(sizes[into] > 1)
@@ -155,7 +155,7 @@ def mergers(pool: MergePool) -> Iterator[Joined]:
 
 
 class Ranges(NamedTuple):
-    """Room for ranges. How many are in use stands beside it."""
+    """Room for ranges. The number of those in use is kept separately."""
 
     low: Int64s
     high: Int64s
@@ -178,7 +178,7 @@ def with_ranges(pool: MergePool, more: Ranges) -> MergePool:
 
 @kernel
 def unite(pool: MergePool, t: int, one: Ranges, size: int, out: Ranges) -> int:
-    """The union of the ranges of a test and the first `size` of others; how many it has."""
+    """Write the union of the ranges of a test and the first `size` of `one` into `out`; how many ranges it has."""
     i, j, count = 0, pool.first[t], 0
     while i < size or j < pool.past[t]:
         if j == pool.past[t] or (i < size and one.low[i] <= pool.low[j]):
@@ -218,9 +218,10 @@ def _hash_all(pool: MergePool) -> None:
 def set_test(
     pool: MergePool, b: int, t: int, made: Ranges, size: int, done: Ranges, used: int
 ) -> int:
-    """Give a test of box b the first `size` ranges of `made`; it is dropped if these accept all.
+    """Give a test of box b the first `size` ranges of `made`; drop it if these accept everything.
 
-    They are put behind the `used` ranges that are done, which are to come behind those of the pool; how many are done.
+    The ranges are put into `done`, behind the first `used`; `with_ranges` later puts `done` behind the pool's ranges.
+    Returns how many of `done` are used now.
     """
     is_all = size == 1 and made.low[0] == NULL and made.high[0] == HIGHEST
     if is_all and pool.free[pool.attribute[t]]:
@@ -237,7 +238,7 @@ def set_test(
 
 @kernel
 def drop_test(pool: MergePool, b: int, t: int) -> None:
-    """Let box b ask nothing of an attribute."""
+    """Drop a test of box b, so that it accepts every value of the attribute."""
     pool.whole[b] -= pool.hashes[t]
     pool.hashes[t] = 0
     pool.attribute[t] = -1
@@ -293,7 +294,7 @@ def is_full(pool: MergePool, b: int) -> bool:
 
 @kernel
 def join(pool: MergePool, b: int, c: int) -> None:
-    """Let box c be part of box b, which accepts what it does, and the regions of the two be one."""
+    """Make box c a part of box b, and their regions one. The caller makes b accept all that c does."""
     r, s = region_of(pool, b), region_of(pool, c)
     pool.into[c] = b
     if r != s:

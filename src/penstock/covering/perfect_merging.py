@@ -1,17 +1,17 @@
-"""Perfect mergers: boxes that ask the same of all attributes but one become one box (mbd §5.1.1).
+"""Perfect mergers: boxes whose tests differ in one attribute only become one box (mbd §5.1.1).
 
     symbol = 'A' AND price BETWEEN 10 AND 20  ┐
     symbol = 'A' AND price BETWEEN 21 AND 30  ┼▶  symbol = 'A' AND (price BETWEEN 10 AND 30 OR price = 35)
     symbol = 'A' AND price = 35               ┘
 
-Of the one attribute the merger accepts what any of them does, which is ranges again: an IN list of strings, NOT NULL
-from `<> 5` and `= 5`, one range from ranges that touch. So nothing is let through that none of them matches, and
-whoever of them leaves takes away no more than its own values.
+Of that attribute the merger accepts each value that one of its parts accepts. These are ranges again: an IN list of
+strings, NOT NULL from `<> 5` and `= 5`, one range from ranges that touch. So the merger matches no event that none of
+its parts matches, and a part that leaves takes away no more than its own values.
 
-mbd §5.2 finds such boxes by their place in a diagram: those whose first test differs, so that the order of attributes
-matters. Here it is any one attribute: each box has a hash of all its tests, from which that of one test can be taken,
-and those with the same rest stand together in a sort. One *sweep* does this for one attribute; a merger may merge
-again, along another, until nothing does.
+mbd §5.2 finds such boxes by their place in a diagram: only their first test may differ, so the order of attributes
+matters. Here any one attribute may differ. Each box has a hash of all its tests, from which the hash of one test can be
+subtracted, and a sort brings boxes with the same rest together. One *sweep* does this for one attribute. A merger may
+merge again along another attribute, so sweeps go on until nothing merges.
 """
 
 from typing import NamedTuple
@@ -38,7 +38,7 @@ from penstock.covering.merge_pool import (
 
 
 def merge_perfectly(pool: MergePool) -> MergePool:
-    """Merge until no two boxes differ in one attribute only, but for those that would get too large."""
+    """Merge until no two boxes differ in one attribute only, except those that would get too large."""
     attributes = pool.attributes()
     quiet = place = 0
     while quiet < len(attributes):
@@ -71,7 +71,7 @@ class _Sweep(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """Ranges on their way: those of the merger that is being made, a union of them, and all that are done."""
+    """Room for ranges: those of the merger that is being made, scratch for a union, and all that are done."""
 
     making: Ranges
     union: Ranges
@@ -80,7 +80,7 @@ class _Room(NamedTuple):
 
 @kernel
 def _join_all(pool: MergePool, work: _Sweep) -> tuple[Ranges, int]:
-    """Merge what can be; the new ranges, and how many boxes have joined others."""
+    """Merge all boxes that can be; the new ranges, and how many boxes have joined others."""
     size = 0
     for t in work.tests:
         size += pool.past[t] - pool.first[t]
@@ -101,7 +101,7 @@ def _join_all(pool: MergePool, work: _Sweep) -> tuple[Ranges, int]:
 def _join_to(
     pool: MergePool, work: _Sweep, head: int, past: int, room: _Room, used: int
 ) -> tuple[int, int, int]:
-    """Merge into the first of a group what can be; the first that can't, how many joined, how many ranges are done."""
+    """Merge boxes of a group into the first; the first that can't be, how many joined, how many ranges are done."""
     b, t = work.owners[head], work.tests[head]
     size = pool.past[t] - pool.first[t]
     copy_values(room.making.low, 0, pool.low, pool.first[t], size)
@@ -135,7 +135,7 @@ def _add_ranges(pool: MergePool, t: int, room: _Room, size: int) -> int:
     first, past = pool.first[t], pool.past[t]
     low, high = room.making
     if past == first + 1 and high[size - 1] != HIGHEST and pool.low[first] > high[size - 1] + 1:
-        # By far the most, since they come in order.
+        # The usual case, since tests come in order.
         if size >= MOST_RANGES:
             return 0
         low[size], high[size] = pool.low[first], pool.high[first]
@@ -150,7 +150,7 @@ def _add_ranges(pool: MergePool, t: int, room: _Room, size: int) -> int:
 
 @kernel
 def _same_rest(pool: MergePool, b: int, of_b: int, c: int, of_c: int) -> bool:
-    """Whether two boxes have the same tests but for two of one attribute."""
+    """Whether two boxes have the same tests, apart from one test of each, of the same attribute."""
     t, past = pool.start[b], pool.start[b + 1]
     u, end = pool.start[c], pool.start[c + 1]
     while True:

@@ -3,7 +3,7 @@
 Comparisons, BETWEEN, IN, LIKE with a prefix, IS [NOT] NULL, IS [NOT] DISTINCT FROM and their negations are sets of
 values, exactly (`language.factor_values`): contradictions vanish, and equal sets are equal objects.
 
-What is no set of values becomes a hidden attribute of its own, with the name of the test:
+A test that isn't a set of values becomes a hidden attribute, whose name says the test:
 
     pattern, array membership      false and true: 0 and 1
     attribute against attribute    less, equal, greater: -1, 0 and 1; so `a < b` implies `a <= b`, and excludes `b < a`
@@ -11,7 +11,8 @@ What is no set of values becomes a hidden attribute of its own, with the name of
 
 A test of an attribute that must be true or false implies that the attribute isn't NULL, which is added to the box.
 
-Nothing more is known of hidden attributes, and nothing of attributes together. So covering is sound, but these covers
+Nothing more is known of hidden attributes, and nothing of how attributes depend on each other. So covering is sound,
+but these covers
 are missed: between patterns (`LIKE '%ab%'` in `LIKE '%b%'`), or between a pattern and values (`s = 'ab'` in
 `LIKE '%b'`); `s IS NOT NULL` in `s LIKE '%b' OR s NOT LIKE '%b'`; what follows from several comparisons (`a < b AND
 b < c`); calls of one operator with different constants; a struct that isn't NULL because a field of it isn't. Decimals
@@ -45,7 +46,7 @@ _Tests = tuple[tuple[Path, Values], ...]
 
 
 def region(text: str, schema: SchemaLike) -> Region:
-    """The events that a filter matches. FilterError if it isn't one under this schema.
+    """The events that a filter matches. FilterError if the text isn't a filter under this schema.
 
     >>> region("i > 5 AND i < 8 AND NOT b", {"i": "int", "b": "boolean"}).boxes
     (((('b',), Values(intervals=((None, 1),), null=False)), (('i',), Values(intervals=((6, 8),), null=False))),)
@@ -59,7 +60,7 @@ def region(text: str, schema: SchemaLike) -> Region:
 
 
 def region_of(conjunctions: Sequence[Sequence[Bound]]) -> Region:
-    """The events that satisfy one of these conjunctions, which `Shapes.one` gave. ValueError if a literal is none."""
+    """The events that satisfy one of these conjunctions, which `Shapes.one` gave. ValueError if a literal is wrong."""
     if len(conjunctions) == 1:
         box = _box(conjunctions[0])
         return Region(() if box is None else (box,))
@@ -90,7 +91,7 @@ def _box(conjunction: Sequence[Bound]) -> Box | None:
     )
 
 
-# --- tests that are no sets of values ----------------------------------------------------------
+# --- tests that aren't sets of values ----------------------------------------------------------
 
 
 def _hidden(signed: SignedTest, literals: Sequence[tuple[Column, str]]) -> _Tests:
@@ -112,7 +113,7 @@ def _hidden(signed: SignedTest, literals: Sequence[tuple[Column, str]]) -> _Test
 
 
 def comparison(left: Path, order: str, right: Path, holds: bool) -> _Tests:
-    """What `left order right` asks, or its negation: of the order of the two, and of each of them."""
+    """The tests that `left order right`, or its negation, means: of the order of the two, and of each of them."""
     if right < left:
         left, order, right = right, MIRRORED[order], left
     outcomes = OUTCOMES[order]

@@ -1,4 +1,4 @@
-"""Which attributes of an event a region looks at: with others it would be the same region."""
+"""The attributes of an event that decide whether it is in a region."""
 
 from collections.abc import Iterator
 
@@ -7,11 +7,11 @@ from penstock.language.calls import Path
 from penstock.language.hidden_attributes import HIDDEN, OrderAsked, read_hidden
 
 ANY_ATTRIBUTE = "*"
-"""Instead of a name: an operator, or something computed, which may look at everything."""
+"""Stands for all attributes: an operator, or a computed attribute, may look at any of them."""
 
 
 def region_attributes(region: Region) -> set[str]:
-    """The names of the attributes that a region tests, without what is inside of them.
+    """The names of the attributes that a region tests. Of a field in a struct, it is the struct's name.
 
     >>> from penstock.covering.reading import region
     >>> schema = {"a": "int", "b": "int", "s": "string", "t": "string"}

@@ -1,20 +1,21 @@
 """A filter as the set of events that it matches: a union of boxes, exactly.
 
     values    of one attribute: half-open intervals of keys, and perhaps NULL
-    box       values for some attributes; of the others it asks nothing
+    box       values for some attributes; it doesn't test the others
     region    a union of boxes
 
 Keys are those of `language.literals`: integers or bytes that order as the values do. All of them are discrete:
 integers have neighbours, and the next string after s is s + NUL. So every comparison is a half-open interval, `i > 5`
-is the same as `i >= 6`, and inclusion needs no cells, no constants of others, and no case for open ends.
+is the same as `i >= 6`, and inclusion needs no cells, no constants of other filters, and no case for open ends.
 
-Covering of boxes (`covers_box`) is what mbd §2 defines for conjunctions: for each predicate one that it covers. What is
-left of a box outside of others (`pieces_outside`) can take exponentially many pieces, so there is a bound (`Budget`).
+A box covers another (`covers_box`) as mbd §2 defines it for conjunctions: each of its predicates covers one of the
+other's. The part of a box outside of others (`pieces_outside`) can consist of exponentially many pieces, so there is a
+bound (`Budget`).
 
-An attribute whose name begins with NUL is *hidden*: the truth of a test that is no set of values, or what an operator
-answers (see `reading`). It may have no value at all, not even NULL: the operator failed. So all its values together
-still aren't everything. `hull` and `pieces_outside` don't know of failures: what they say holds for events on which no
-operator fails.
+An attribute whose name begins with NUL is *hidden*: it is the truth of a test that isn't a set of values, or the answer
+of an operator (see `reading`). Where the operator failed, it has no value at all, not even NULL. So a test that accepts
+all its values still doesn't accept every event. `hull` and `pieces_outside` ignore failures: their results hold for
+events on which no operator fails.
 """
 
 from collections import Counter
@@ -33,11 +34,11 @@ from penstock.language.values import EVERYTHING, Values, any_of
 Box = tuple[tuple[Path, Values], ...]
 """Ascending by path; none of the values is EVERYTHING or empty."""
 
-# Of a region that is made of others; the normal form of a filter has at most 1,024.
+# In a region that is made of others; the normal form of a filter has at most 1,024.
 MOST_BOXES = 2_048
-# What boxes may be taken apart into, and comparisons of boxes meanwhile: one more for every 64 intervals of a piece.
+# Limits on taking boxes apart: the pieces, and the comparisons of boxes, which count once more per 64 intervals.
 MOST_PIECES, MOST_STEPS = 10_000, 250_000
-_MANY, _COLUMNS = 32, 16  # boxes from which on arrays pay, and attributes that these are made of
+_MANY, _COLUMNS = 32, 16  # arrays are faster from so many boxes on; they have so many columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,8 @@ def boxes_meet(a: Box, b: Box) -> bool:
 
 
 def remainder(a: Box, b: Box) -> list[Box]:
-    """What of a isn't in b, where the two meet: disjoint boxes, one for each attribute that b cuts."""
+    """The part of a that isn't in b, which must meet it: disjoint boxes, one for each attribute along which b cuts
+    a."""
     asked = dict(a)
     found: list[Box] = []
     for path, values in b:
@@ -103,7 +105,7 @@ def remainder(a: Box, b: Box) -> list[Box]:
 
 
 def hull(boxes: Iterable[Box]) -> Box:
-    """The smallest box around at least one box: of every attribute that all ask for, what any of them accepts."""
+    """The smallest box around one or more boxes: of every attribute that all of them test, the values any accepts."""
     several = list(boxes)
     gathered = _by_path(test for box in several for test in box)
     united = {path: any_of(f) for path, f in gathered.items() if len(f) == len(several)}
@@ -137,7 +139,7 @@ def of_boxes(boxes: Iterable[Box]) -> Region:
         if len(distinct) > MOST_BOXES:
             raise TooManyBoxes
     several = list(distinct)
-    # No two lie in each other, since they would be equal: each can be judged for itself.
+    # No two of these lie in each other, since they would be equal: so each can be judged by itself.
     return Region(
         tuple(
             box
@@ -148,7 +150,7 @@ def of_boxes(boxes: Iterable[Box]) -> Region:
 
 
 def _wider(boxes: list[Box]) -> Iterator[list[Box]]:
-    """For each box others that may cover it: of the commonest attributes, their values reach as far."""
+    """For each box the others that may cover it: of the commonest attributes, their values reach as far."""
     if len(boxes) < _MANY:
         for n in range(len(boxes)):
             yield boxes[:n] + boxes[n + 1 :]
@@ -178,14 +180,14 @@ class OutOfBudgetError(Exception):
 
 
 class Budget:
-    """How much longer boxes may be taken apart."""
+    """How much work is left for taking boxes apart."""
 
     def __init__(self) -> None:
         self._pieces = MOST_PIECES
         self._steps = MOST_STEPS
 
     def spend(self, piece: Box, comparisons: int) -> None:
-        """One more piece. OutOfBudgetError if that was the last."""
+        """Count one more piece. OutOfBudgetError if that is too much."""
         self._pieces -= 1
         size = sum(len(values.intervals) for _, values in piece)
         self._steps -= comparisons + comparisons * size // 64
@@ -194,11 +196,11 @@ class Budget:
 
 
 def pieces_outside(box: Box, others: Sequence[Box], budget: Budget) -> Iterator[Box]:
-    """What of a box is in none of the others, in disjoint pieces.
+    """The part of a box that is in none of the others, in disjoint pieces.
 
-    Others that cut a piece along one attribute only are taken away at once and leave one piece. Of the rest, the one
-    that cuts along the fewest is next, and leaves a piece for each. Depth first: whoever asks only whether there is a
-    piece gets the first without the work for the rest.
+    Others that cut a piece along one attribute only are subtracted together and leave one piece. Otherwise the one that
+    cuts along the fewest attributes is subtracted, and leaves a piece for each. The search is depth first: a caller
+    that asks only whether there is a piece gets the first without the work for the rest.
     """
     budget.spend(box, len(others))
     pending = [(box, [x for x in others if boxes_meet(x, box)])]
@@ -224,12 +226,12 @@ def pieces_outside(box: Box, others: Sequence[Box], budget: Budget) -> Iterator[
 
 
 def _cut(box: Box, asked: dict[Path, Values]) -> list[tuple[Path, Values]]:
-    """The tests of a box that don't accept all that is asked for."""
+    """The tests of a box that don't accept all values in `asked`."""
     return [test for test in box if not test[1].includes(asked.get(test[0], EVERYTHING))]
 
 
 def _trimmed(asked: dict[Path, Values], taken: Iterable[tuple[Path, Values]]) -> list[Box]:
-    """A box without some values of its attributes; none if nothing is left."""
+    """A box without some values of its attributes; no box if nothing is left."""
     left = dict(asked)
     for path, several in _by_path(taken).items():
         left[path] = asked.get(path, EVERYTHING).difference(any_of(several))

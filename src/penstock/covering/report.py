@@ -3,9 +3,9 @@
     subscriptions ──▶ plan ──▶ boxes ──▶ for each the first cover (`bulk`) ──▶ roots: the frontier
 
 The plan is the one that matching compiles, so no filter is read one by one. Covers are found box by box; `boxes` says
-what that misses. They are the same as in a `Frontier` that the subscriptions are added to one after the other, but for
-the array memberships that `from_plan` describes. Among equal subscriptions the one with the lowest id covers the
-others. One that matches nothing is covered by any other.
+what that misses. They are the same as in a `Frontier` to which the subscriptions are added one after the other, except
+for the array memberships that `from_plan` describes. Among equal subscriptions the one with the lowest id covers the
+others. A subscription that matches nothing is covered by any other.
 """
 
 import os
@@ -27,9 +27,9 @@ from penstock.matching.subscription_rows import Rows
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Covering:
-    """The subscriptions that no other covers (`frontier`), and all others, each with one of the frontier that does.
+    """The subscriptions that no other covers (`frontier`), and the covered ones, each with one of the frontier.
 
-    What is in the frontier matches every event that any subscription matches.
+    The frontier matches every event that any subscription matches.
     """
 
     frontier: Int64s
@@ -41,7 +41,7 @@ class Covering:
 
     @property
     def share(self) -> float:
-        """Of all subscriptions, how many are covered."""
+        """The share of covered subscriptions among all."""
         return len(self.covered) / max(1, len(self))
 
     def table(self) -> pa.Table:
@@ -90,7 +90,7 @@ def boxes_of(rows: Rows, schema: Schema) -> tuple[Int64s, Boxes]:
 
 
 def regions_with_boxes(boxes: Boxes) -> Int64s:
-    """The regions that have something in them."""
+    """The regions that aren't empty."""
     return np.flatnonzero(np.diff(boxes.region_start))
 
 

@@ -1,31 +1,32 @@
-"""A routing table: the fewest filters that let through whatever some subscription matches, kept while they come and go.
+"""A routing table: as few filters as possible that let through each event that some subscription matches.
 
-    subscriptions ──▶ frontier ──▶ mergers         entries: what no other covers, mergers in place of their parts
+    subscriptions ──▶ frontier ──▶ mergers         entries: the frontier with mergers in place of their parts
     advertisements ─▶ announced ─▶ chances         how likely an event is that only a merger matches
 
-A merger is one more subscription in the frontier: it covers its parts, so they hang below it, and whatever else it
-covers does, too. When a subscription comes that covers the merger, the merger goes, and its parts hang below the new
-one (mbd §5.1.2). A merger of mergers is a merger of all their parts.
+A merger is one more subscription in the frontier: its parts hang below it, and so does all else that it covers. When a
+subscription comes that covers the merger, the merger is removed, and its parts hang below the new subscription (mbd
+§5.1.2). A merger of mergers is a merger of all their parts.
 
-When a part leaves, the merger leaves with it, and what hung below it is asked again, as it is for any cover that
-leaves. mbd §5.1.2 sends the neighbours all parts that are left; of a merger of thousands that is a storm. Here *what
-comes back is merged at once*, with each other, before anything is sent. So when a subscription leaves, only the few
-entries that merging leaves are sent. The policy is about subscriptions that come: to merge after each of them would
-cost more than it saves.
+When a part leaves, the merger leaves with it, and the subscriptions below it look for another cover, as below any cover
+that leaves. mbd §5.1.2 sends the neighbours all parts that are left; for a merger of thousands that is a storm. Here
+the subscriptions that come back into the table *are merged with each other at once*, before anything is sent. So only
+few entries are sent when a subscription leaves. The policy is for subscriptions that come: to merge after each of them
+would cost more than it saves.
 
-The threshold is about the whole table: of the events that come, the share that some entry lets through and no
+The threshold is for the whole table: it bounds the share of coming events that some entry lets through and no
 subscription matches. Each imperfect merger has a *loss*, the mass of announced events that it matches and none of its
 parts does, and the sum of all losses never exceeds the threshold's share of the announced mass (imperfect_merging).
-What advertisements do to that:
+Advertisements have these effects on it:
 
-    one more             announces events that were none of any loss: the mergers it meets are made anew
-    the first, one less  less is announced: the same losses are a larger share. If that is too large, all are made anew
-    the last one less    nothing is known, any event may come: all are made anew
+    one more             announces events that no loss counts yet: the mergers that match any of them are made anew
+    the first, one less  less is announced, so the same losses are a larger share. If it is too large, all are made anew
+    the last one less    any event may come again: all are made anew
 
-A merger that is made anew and comes out the same keeps its name, and nothing is sent. If what is announced has no mass
-at all, no chance says anything, and only mergers stay that let no announced event through for nobody.
+"All" are all imperfect mergers. A merger that is made anew and comes out the same keeps its name, and nothing is sent.
+If the announced events have no mass at all, chances mean nothing, and only mergers stay for which no announced event
+can be lost.
 
-An entry leaves or comes; `RoutingChange` says which, since in a network that is what is sent to the neighbours. One
+`RoutingChange` says which entries have come and left: in a network, that is sent to the neighbours. A table takes one
 writer at a time.
 """
 
@@ -51,8 +52,8 @@ from penstock.language.schema import Schema, SchemaLike
 
 __all__ = ["MergePolicy", "Merger", "RoutingChange", "RoutingTable"]
 
-_FEW = 32  # mergers that are put into the table one by one
-_ROUNDING = 1 + 1e-9  # sums of losses are as exact as floats are
+_FEW = 32  # so many regions or fewer are put into the table one by one
+_ROUNDING = 1 + 1e-9  # floats: sums of losses aren't exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +65,14 @@ class Merger:
 
 @dataclass(frozen=True, slots=True)
 class RoutingChange(Generic[Id]):
-    """Entries that have come into a table, and those that have left it; `regions` are those of the ones that came."""
+    """Entries that have come into a table, with their `regions`, and entries that have left it."""
 
     entered: tuple[Id | Merger, ...] = ()
     left: tuple[Id | Merger, ...] = ()
     regions: Mapping[Id | Merger, Region] = field(default_factory=dict, compare=False, repr=False)
 
     def then(self, later: "RoutingChange[Id]") -> "RoutingChange[Id]":
-        """This change and a later one as one: what comes and goes in between is in neither.
+        """This change and a later one as one, without the entries that come and leave, or leave and come back.
 
         >>> RoutingChange((1, 2), (3,)).then(RoutingChange((3, 4), (1,)))
         RoutingChange(entered=(2, 4), left=())
@@ -90,7 +91,7 @@ class RoutingChange(Generic[Id]):
 
 @dataclass(slots=True)
 class _Made(Generic[Id]):
-    """A merger: the subscriptions it is made of, and the mass of announced events that none of them matches."""
+    """A merger: its subscriptions, and the mass of announced events that it matches and none of them does."""
 
     parts: set[Id]
     loss: float
@@ -100,9 +101,10 @@ class _Made(Generic[Id]):
 class RoutingTable(Generic[Id]):
     """Subscriptions by id, behind as few entries as covering and merging allow.
 
-    `threshold` is the largest share of events that the whole table may let through for nobody; the IMT of mbd §5.3 is
-    that of a single merger. With 0, only perfect mergers are made. `statistics` say what events are like; without them
-    every value between the constants of the subscriptions is taken to be equally likely.
+    `threshold` is the largest share of events that the whole table may let through although no subscription matches
+    them; the IMT of mbd §5.3 is for a single merger. With 0, only mergers are made that lose nothing. `statistics` say
+    how values are distributed; without them all values between the constants of the subscriptions are taken to be
+    equally likely.
 
     >>> from penstock.covering.reading import region
     >>> schema = {"symbol": "string", "price": "int"}
@@ -131,7 +133,7 @@ class RoutingTable(Generic[Id]):
         self._schema = Schema.of(schema)
         self._threshold = threshold
         self._given = statistics
-        self._assumed = statistics  # when last merged
+        self._assumed = statistics  # those in use; assumed anew at each merging if none are given
         self._policy = policy or MergePolicy()
         self._clock = clock
         self._frontier: Frontier[Id | Merger] = Frontier()
@@ -151,7 +153,7 @@ class RoutingTable(Generic[Id]):
         return len(self._frontier) - len(self._mergers)
 
     def entries(self) -> Iterator[tuple[Id | Merger, Region]]:
-        """What stands in the table: subscriptions that nothing covers, and mergers, each with what it matches."""
+        """The entries of the table, subscriptions that nothing covers and mergers, each with its region."""
         return ((id_, self._frontier.region(id_)) for id_ in self._frontier.frontier())
 
     def covers_by_id(self) -> dict[Id, Id | Merger]:
@@ -171,9 +173,10 @@ class RoutingTable(Generic[Id]):
         return self._frontier.region(id_)
 
     def imperfection(self, merger: Merger | None = None) -> float:
-        """A bound on the share of the events that come that pass for nobody: by one merger, or by the whole table.
+        """A bound on the share of coming events that one merger, or the table, lets through and no subscription
+        matches.
 
-        If what is announced has no mass, no share is known, and whatever could be let through counts as 1.
+        If the announced events have no mass, the share is unknown, and any loss counts as 1.
         """
         loss = self._loss() if merger is None else self._mergers[merger].loss
         mass = self._mass() if loss else 1.0
@@ -190,14 +193,14 @@ class RoutingTable(Generic[Id]):
         return self._merged_if_due(self._put(list(subscriptions)))
 
     def unsubscribe(self, id_: Id) -> RoutingChange[Id]:
-        """Let a subscription go, and the merger that it is part of; what comes back is merged at once.
+        """Remove a subscription, and the merger that it is part of; entries that come back are merged at once.
 
         KeyError if it isn't here.
         """
         return self.unsubscribe_all([id_])
 
     def unsubscribe_all(self, ids: Iterable[Id]) -> RoutingChange[Id]:
-        """Let many go at once: mergers that lose several parts are made anew once. KeyError if one isn't here."""
+        """Remove many at once: mergers that lose several parts are made anew once. KeyError if one isn't here."""
         leaving: dict[Id | Merger, None] = dict.fromkeys(ids)
         mine = [self._merger_of[id_] for id_ in leaving if id_ in self._merger_of]
         left = [id_ for id_ in leaving if self._frontier.has_root(id_)]
@@ -231,7 +234,7 @@ class RoutingTable(Generic[Id]):
         return change
 
     def _drop(self, gone: Iterable[Merger]) -> list[Merger]:
-        """Forget what mergers are made of; the same mergers, to be removed from the frontier."""
+        """Forget the parts of mergers. Returns the mergers, which the caller removes from the frontier."""
         dropped = list(gone)
         for merger in dropped:
             for part in self._mergers.pop(merger).parts:
@@ -252,18 +255,18 @@ class RoutingTable(Generic[Id]):
         return self._merged_if_due(self._within_threshold(met))
 
     def withdraw(self, id_: Id) -> RoutingChange[Id]:
-        """Such events are no longer announced, unless others do. KeyError if it isn't here."""
+        """Events like these are no longer announced, except by other advertisements. KeyError if it isn't here."""
         self._advertised.remove(id_)
         self._announced = Announced.of(self.advertisements())
         is_last = not len(self._advertised)
         return self._merged_if_due(self._within_threshold(self._imperfect() if is_last else []))
 
     def advertisements(self) -> list[Region]:
-        """What is announced: of the advertisements those that no other covers."""
+        """The advertisements that no other covers."""
         return [self._advertised.region(id_) for id_ in self._advertised.frontier()]
 
     def _within_threshold(self, unsure: list[Merger]) -> RoutingChange[Id]:
-        """Make mergers anew whose losses are unknown, and all imperfect ones if the others let through too much."""
+        """Make the mergers anew whose losses are unknown, and all imperfect ones if the others lose too much."""
         imperfect = self._imperfect()
         if not imperfect:
             return RoutingChange()
@@ -272,7 +275,7 @@ class RoutingTable(Generic[Id]):
         return self._made_anew(unsure if is_enough else imperfect)
 
     def _made_anew(self, old: list[Merger]) -> RoutingChange[Id]:
-        """Take mergers apart and merge what comes back; those that come out the same keep their names."""
+        """Take mergers apart and merge the entries that come back; mergers that come out the same keep their names."""
         names = {self.region(merger): merger for merger in old}
         return self._mended(self._apart(old), names)
 
@@ -283,11 +286,11 @@ class RoutingTable(Generic[Id]):
         return [merger for merger, made in self._mergers.items() if not made.is_perfect]
 
     def _loss(self) -> float:
-        """A bound on the mass of announced events that pass for nobody."""
+        """A bound on the mass of announced events that pass although no subscription matches them."""
         return sum(made.loss for made in self._mergers.values())
 
     def _mass(self) -> float:
-        """How likely an event is that is announced."""
+        """The chance that an event is announced."""
         return self._announced.mass(self._statistics())
 
     def _statistics(self) -> Statistics:
@@ -298,7 +301,7 @@ class RoutingTable(Generic[Id]):
     # --- merging ----------------------------------------------------------------------------------
 
     def merge(self) -> RoutingChange[Id]:
-        """Merge what can be, whatever the policy says. Imperfect mergers are made anew, from what there is now."""
+        """Merge now, whatever the policy says. Imperfect mergers are made anew, from the entries that there are now."""
         if self._given is None:
             self._assumed = None
         imperfect = self._imperfect()
@@ -308,7 +311,7 @@ class RoutingTable(Generic[Id]):
         return self._with_regions(change)
 
     def _merge_more(self) -> RoutingChange[Id]:
-        """Merge what has come since. Mergers stay as they are until the table is twice as large."""
+        """Merge the new entries. Mergers stay as they are until the table has doubled since all were made anew."""
         if len(self) > 2 * self._since.anew:
             return self.merge()
         change = self._join_roots({})
@@ -324,7 +327,7 @@ class RoutingTable(Generic[Id]):
     def _mended(
         self, change: RoutingChange[Id], names: dict[Region, Merger] | None = None
     ) -> RoutingChange[Id]:
-        """Merge what has come back, with each other."""
+        """Merge the entries that have come back with each other."""
         back = RoutingChange(change.entered)
         for is_perfect in (True, False) if self._may_be_imperfect() else (True,):
             numbers = [self._frontier.number(id_) for id_ in back.entered]
@@ -338,13 +341,13 @@ class RoutingTable(Generic[Id]):
     def _join(
         self, numbers: Int64s, names: dict[Region, Merger], is_perfect: bool
     ) -> RoutingChange[Id]:
-        """Merge some roots with each other and put the mergers in; those of a known region get its name."""
+        """Merge some roots with each other and put the mergers in; a merger whose region has a name gets it."""
         frontier = self._frontier
         starts = frontier.boxes.boxes.region_start
         numbers = numbers[starts[numbers] < starts[numbers + 1]]
         if len(numbers) < 2:
             return RoutingChange()
-        # The advertisements first: constants of theirs may move the numbers of all others.
+        # The advertisements first: their constants may move the numbers of all others.
         announced = None if is_perfect else frontier.flatten(self._announced.plain())
         free = [not path[0].startswith(HIDDEN) for path in frontier.coordinates.paths()]
         ids = [frontier.id(number) for number in numbers.tolist()]
@@ -396,7 +399,7 @@ class RoutingTable(Generic[Id]):
         return self._mergers[id_] if isinstance(id_, Merger) else _Made({id_}, 0.0, is_perfect=True)
 
     def _assume(self) -> Statistics:
-        """What events are like, if nobody has seen any."""
+        """The statistics to assume if none are given."""
         boxes, coordinates = self._frontier.boxes, self._frontier.coordinates
         paths = coordinates.paths()
         cuts = {
@@ -406,7 +409,7 @@ class RoutingTable(Generic[Id]):
         return Statistics.assume(cuts, {paths[a] for a in boxes.nullable()}, self._schema)
 
     def _merged_if_due(self, change: RoutingChange[Id]) -> RoutingChange[Id]:
-        """What has changed, merging included if the policy says so."""
+        """The change, together with that of merging if it is due by the policy."""
         self._since.more += len(change.entered) - len(change.left)
         is_due = self._policy.is_due(self._since, self._clock())
         return self._with_regions(change.then(self._merge_more()) if is_due else change)

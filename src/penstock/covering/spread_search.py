@@ -4,9 +4,10 @@
     workers    some regions each ──▶ for each the first cover           mapped from the folder, one copy per host
     driver     chains of covers ──▶ the frontier
 
-Each region is looked up for itself (`covering.bulk`), so tasks share nothing but the folder, which travels to them by
-its name, like a snapshot: no broadcast variable, no shuffle. Compiling stays on the driver: it takes about as long as
-the search on one core does, and needs all constants in one place. The session is given: nothing of Spark is imported.
+Each region is searched for by itself (`covering.bulk`), so tasks share nothing but the folder. They are sent its name,
+as with a snapshot: no broadcast variable, no shuffle. Compiling stays on the driver: it takes about as long as the
+search on one core does, and needs all constants in one place. The caller gives the session, so nothing of Spark is
+imported.
 """
 
 import functools
@@ -32,14 +33,14 @@ from penstock.language import Schema
 from penstock.language.conjunctions import Progress
 from penstock.matching.subscription_rows import Rows
 
-_SHARE = 20_000  # regions of a task: a fraction of a second, so that tasks are many and none is last for long
+_SHARE = 20_000  # regions of a task: work for a fraction of a second, so that no task ends long after the others
 _MOST_TASKS = 10_000
-_WAVES = 10  # jobs, where somebody wants to know how far it is
+_WAVES = 10  # jobs, if progress is reported
 _FOUND = "region bigint, cover bigint"
 
 
 class Workers(Protocol):
-    """What runs a function over ranges of numbers on many machines. A Spark session does, classic or Connect."""
+    """Runs a function over ranges of numbers on many machines, as a Spark session does, classic or Connect."""
 
     def range(self, start: int, end: int, step: int, numPartitions: int) -> Any:  # noqa: N803
         """The numbers, in so many tasks: something with `mapInArrow`."""
@@ -53,11 +54,11 @@ def covering_on_spark(
     folder: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Covering:
-    """Who covers whom: what `covering.report.covering` finds, by a Spark job.
+    """Who covers whom: the same as `covering.report.covering`, by a Spark job.
 
-    The arrays that workers read are written into `folder` and deleted in the end; on a cluster it must be one that
-    every worker can read, and by default it is a temporary one of this machine. `progress` is called now and then with
-    how many subscriptions have been looked at. SubscriptionErrors with all that don't fit the schema.
+    The arrays that workers read are written into `folder` and deleted in the end; on a cluster every worker must be
+    able to read it. By default it is a temporary folder of this machine. `progress` is called now and then with the
+    number of subscriptions that are done. SubscriptionErrors with all that don't fit the schema.
     """
     ids, boxes = boxes_of(rows, schema)
     regions = regions_with_boxes(boxes)

@@ -1,7 +1,7 @@
-"""Building a `CoverTree`: boxes by kind, the points of each kind halved again and again.
+"""Builds a `CoverTree`: boxes by kind, the points of each kind halved again and again.
 
-Halving is a selection, not a sort: time in proportion to the points for every level, of which there are as many as the
-number of points has binary digits. Points with the same coordinate are told apart by the number of their box, so a
+Halving is a selection, not a sort: each level takes time in proportion to the number of points, and there are as many
+levels as that number has binary digits. Points with the same coordinate are ordered by the number of their box, so a
 thousand equal boxes are no special case.
 """
 
@@ -65,7 +65,7 @@ def build_tree(boxes: Boxes, regions: Int64s) -> CoverTree:
 
 @kernel
 def _marks(boxes: Boxes, chosen: Int64s) -> UInt64s:
-    """A number for each box that those of one kind have in common, and others hardly ever."""
+    """A number for each box: the same for all boxes of a kind, and hardly ever the same for two kinds."""
     found = np.empty(len(chosen), np.uint64)
     for i in range(len(chosen)):
         mark = np.uint64(0)
@@ -121,7 +121,7 @@ def _fill(boxes: Boxes, tree: CoverTree) -> None:
             for j in range(width):
                 tree.low[tree.coordinate_start[k] + place] = boxes.low[t + j]
                 tree.high[tree.coordinate_start[k] + place] = boxes.high[t + j]
-                if has_bits:  # a range's bounds say it all
+                if has_bits:  # only sets need bits: of a range the bounds are exact
                     is_set = boxes.several[t + j] >= 0
                     bits = bits_of(boxes, t + j) if is_set else ~np.uint64(0)
                     tree.bits[tree.bits_start[k] + place] = bits
@@ -160,7 +160,7 @@ def _halve(boxes: Boxes, tree: CoverTree, k: int) -> None:
 
 @kernel
 def _coordinate(boxes: Boxes, b: int, c: int, width: int) -> int:
-    """The c-th coordinate of a box, lower for what covers more."""
+    """The c-th coordinate of a box, lower for boxes that cover more."""
     t = boxes.box_start[b]
     return int(boxes.low[t + c]) if c < width else int(~boxes.high[t + c - width])
 

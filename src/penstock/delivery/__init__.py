@@ -1,7 +1,8 @@
-"""Notifications on their way: what they are like, and the sinks that take them.
+"""Notifications on their way: the form that they have, and the sinks that take them.
 
-notification_shape  one row of one shape for all kinds
-pacing              what paces let through, hold back and gather: the rule
+notification_shape  rows of one shape for all kinds;  addressed_readers: names and metadata of subscribers
+task_rows           rows that tasks make, and may write themselves;  parquet_files: how they do
+pacing              the rule of paces: which notifications go out, are held back, or are gathered
 sinks               what a sink is, and what it guarantees; the console, a Python function
 file_sink           Parquet or JSON files;  sealed_folders: on the disk, with a list of what must be there
 delta_sink          a Delta table
@@ -11,7 +12,7 @@ network_sink        a network of brokers
 nats_sink           a stream of NATS JetStream;  nats_publishing: messages that are acknowledged
 webhook_sink        a URL;  webhook_requests: signed, and sent until they are taken
 feeds               what every subscription was sent, to be read from any offset: a store, and the sink
-several_sinks       several of them at once
+several_sinks       several sinks at once
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Lists of addresses, taken apart: the names of subscribers, and their subscriptions' metadata.
+"""Takes lists of addresses apart, into the names of subscribers and the metadata of their subscriptions.
 
-`registry.addresses` says what an address is. One event has many readers, and the same readers come again and again: so
-each address is taken apart once for a batch.
+`registry.addresses` says what an address is. One event has many readers, and other events have the same ones, so each
+address is taken apart once for a batch.
 """
 
 import json
@@ -25,7 +25,7 @@ def name_lists(addresses: Column) -> Column:
 
 
 def metadata_lists(addresses: Column) -> Column:
-    """The metadata in lists of addresses; an empty map for who has none."""
+    """The metadata in lists of addresses; an empty map where there are none."""
     kind = "map<string,string>"
     nothing = F.create_map().cast(kind)
 
@@ -37,7 +37,7 @@ def metadata_lists(addresses: Column) -> Column:
 
 
 def take_apart(addresses: pa.ListArray) -> tuple[pa.ListArray, pa.ListArray]:
-    """The same of Arrow's lists: names and metadata.
+    """The same for Arrow's lists: names and metadata.
 
     >>> lists = pa.array([["alice\\0{\\"a\\":\\"b\\"}", "bob"], []])
     >>> names, metadata = take_apart(lists)

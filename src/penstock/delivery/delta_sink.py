@@ -20,8 +20,8 @@ class DeltaSink:
     pipeline and the number of the batch, which are committed with the data.
 
     Delta isn't relied on to sync. So the whole disk is synced after a write, before Spark may commit the micro-batch:
-    what Spark takes for delivered is there after a power cut. One while Delta writes may leave an entry in its log
-    whose files are lost, and a replay would be skipped; Delta then fails when the table is read. No test cuts the power
+    what Spark takes for delivered is there after a power cut. A power cut while Delta writes may leave an entry in its
+    log whose files are lost. Then a replay is skipped, and Delta fails when the table is read. No test cuts the power
     of a Delta table.
     """
 
@@ -34,7 +34,7 @@ class DeltaSink:
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
         try:
-            _ = spark.read.format("delta").load(self.path).schema  # Connect looks only then
+            _ = spark.read.format("delta").load(self.path).schema  # Spark Connect looks only then
         except (PySparkException, Py4JError) as error:
             if "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise PipelineError(

@@ -1,6 +1,6 @@
-"""Files as a sink: a folder for each micro-batch, complete or not there.
+"""Files as a sink: a folder for each micro-batch, which appears when it is complete.
 
-<path>/kind=filter/_penstock.json     whose folder it is
+<path>/kind=filter/_penstock.json     which pipeline owns the folder
 <path>/kind=filter/batch=17/          the notifications of micro-batch 17, and a list of its files
 """
 
@@ -34,16 +34,16 @@ class FileSink:
     """Parquet or JSON files, one folder per kind and micro-batch: `kind=filter/batch=17`, which readers see as columns.
 
     A row has the list of all who get it; `penstock.explode` makes one for each of them when the files are read. With
-    `explode` they are written so.
+    `explode`, one row for each of them is written.
 
     A folder is written under a hidden name, synced, and renamed when it is complete, so a reader never sees half a
-    batch. `_manifest` in it has the size and the checksum of every file: a replay that finds the folder as that says
-    has nothing to do, because it would write the same; one that finds anything else writes it again. In an object
-    store, where nothing can be renamed at once, Spark's `_SUCCESS` says that the folder is complete: a reader that
-    doesn't look for it may see half a batch.
+    batch. Its `_manifest` has the size and the checksum of every file. A replay that finds the folder as the manifest
+    says has nothing to do, because it would write the same; otherwise it writes the folder again. In an object store,
+    where a folder can't be renamed in one step, Spark's `_SUCCESS` says that it is complete: a reader that doesn't look
+    for it may see half a batch.
 
-    `_penstock.json` says whose folder it is: the micro-batches of two pipelines, or of a pipeline that lost its
-    checkpoint, have the same numbers and other contents.
+    `_penstock.json` says which pipeline owns the folder: the micro-batches of two pipelines, or of a pipeline that lost
+    its checkpoint, have the same numbers but different contents.
     """
 
     path: str
@@ -72,11 +72,11 @@ class FileSink:
 
     @property
     def writes_in_tasks(self) -> bool:
-        """Parquet with lists of subscribers, in a mounted file system: JSON and the rest are left to Spark."""
+        """True for Parquet with lists of subscribers in a mounted file system: all else is left to Spark."""
         return self.format == "parquet" and not self.explode and not is_remote(self.path)
 
     def write(self, rows: DataFrame, batch: Batch) -> bool:
-        rows = rows.drop(_KIND)  # readers have it from the folder
+        rows = rows.drop(_KIND)  # readers get it from the folder's name
         if not is_remote(self.path):
             folder = _BatchFolder.claimed(rows.sparkSession, self._folder(batch), batch)
             if folder.has_all():
@@ -114,7 +114,7 @@ class FileSink:
 
 @dataclass(frozen=True)
 class _BatchFolder:
-    """The folder of a micro-batch, which is there when it is complete; until then it has a hidden name."""
+    """The folder of a micro-batch. It has a hidden name until it is complete."""
 
     root: Path
     batch: int
@@ -122,7 +122,7 @@ class _BatchFolder:
 
     @staticmethod
     def claimed(spark: SparkSession, path: str, batch: Batch) -> "_BatchFolder":
-        """That of a folder which is this pipeline's own; what a crash has left of the micro-batch goes."""
+        """Claim the folder for this pipeline, and delete what a crash has left of the micro-batch."""
         claim(spark, path, batch.query)
         folder = _BatchFolder(local_path(path, "sink").absolute(), batch.id, uuid.uuid4().hex[:8])
         folder._tidy()
@@ -130,23 +130,23 @@ class _BatchFolder:
 
     @property
     def hidden(self) -> Path:
-        """Where it is written."""
+        """Where the folder is written."""
         return self.root / f".{self.batch}.{self.run}"
 
     @property
     def drafts(self) -> Path:
-        """Where tasks write: one that is still at it when the others are done does no harm there."""
+        """Where tasks write: a task that still writes when the others are done does no harm there."""
         return self.root / f".{self.batch}.{self.run}.drafts"
 
     def has_all(self) -> bool:
         """Whether the micro-batch is there, complete and on the disk."""
         if not is_complete(self._final):
             return False
-        sync_folder(self.root)  # a process that was killed may not have come to that
+        sync_folder(self.root)  # a process that was killed may not have done this
         return True
 
     def publish(self) -> None:
-        """Sync what is written, and give it its name."""
+        """Sync what is written, and give the folder its final name."""
         seal(self.hidden)
         if self._final.exists():  # torn
             self._final.rename(self.hidden.with_name(f"{self.hidden.name}.torn"))
@@ -169,7 +169,7 @@ _CLAIM = "_penstock.json"
 
 
 def claim(spark: SparkSession, path: str, query: str) -> None:
-    """Make a folder this pipeline's own; a `PipelineError` if it is another's."""
+    """Make a folder this pipeline's own. `PipelineError` if another pipeline owns it."""
     owner = _remote_owner(spark, path) if is_remote(path) else _local_owner(path)
     if owner is None:
         text = json.dumps({"query": query}) + "\n"
@@ -198,7 +198,7 @@ def _local_owner(path: str) -> str | None:
 
 
 def _is_there(spark: SparkSession, path: str) -> bool:
-    """Whether there is a file where only Spark gets to."""
+    """Whether there is a file at a path that only Spark can reach."""
     try:
         return bool(spark.read.text(path).schema)
     except AnalysisException:

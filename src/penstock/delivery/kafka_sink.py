@@ -1,6 +1,6 @@
 """A Kafka topic as a sink: one record for each notification, written by the workers.
 
-    key      the subscriber, so that one's notifications stay in order
+    key      the subscriber, so that the notifications of each subscriber stay in order
     value    the notification as a JSON object
     headers  notification_id, by which a reader drops what a replay wrote again
 
@@ -42,7 +42,7 @@ class KafkaSink:
         """Spark must have its Kafka connector. The cluster isn't asked: it may come up later than the pipeline."""
         reader = spark.read.format("kafka").options(**self._options, subscribe=self.topic)
         try:
-            _ = reader.load().schema  # Connect looks only then
+            _ = reader.load().schema  # Spark Connect looks only then
         except (PySparkException, Py4JError) as error:
             if "kafka" not in str(error).lower():
                 raise
@@ -69,7 +69,7 @@ class KafkaSink:
 
 
 def _use_second_interface(spark: SparkSession) -> None:
-    """Let this session write to Kafka by Spark's newer interface: by the older one, observations never come."""
+    """Let this session write to Kafka by Spark's newer interface: with the older one, observations never arrive."""
     old = str(spark.conf.get(_OLD_INTERFACE))
     kept = [name for name in old.split(",") if name.strip() != "kafka"]
     if len(kept) < len(old.split(",")):

@@ -1,10 +1,11 @@
 """Messages to NATS JetStream, published until they are acknowledged.
 
-    messages ──▶ windows ──▶ publish all of one, wait for its acknowledgements ──▶ the next window
-                                └── those that don't come: publish again
+    messages ──▶ windows ──▶ publish one window, wait for its acknowledgements ──▶ the next window
+                                └── messages without one: publish again
 
-A message that is published again has the same id, and the server drops it if it has it. So whatever is uncertain is
-done again: an acknowledgement that is late, or lost with a connection; a server that starts, a stream that is full.
+A message that is published again has the same id, and the server drops it if it has it already. So in any doubt a
+message is published again: if its acknowledgement is late or was lost with the connection, if the server is starting,
+or if the stream is full.
 """
 
 import asyncio
@@ -26,17 +27,17 @@ if TYPE_CHECKING:
 _NAMED = ("user", "password", "token", "user_credentials", "nkeys_seed", "tls_hostname")
 _TLS_FILES = ("tls_ca", "tls_cert", "tls_key")
 OPTIONS = (*_NAMED, *_TLS_FILES)
-"""What a connection may be given: who we are, and whom we trust."""
+"""The options of a connection: who we are, and whom we trust."""
 
 _ID = "Nats-Msg-Id"
 _ANSWER = 5.0  # seconds in which a server is expected to answer a question
 _ACKNOWLEDGED = 2.0  # seconds after which a message is published again
-_CLOSED = 1.0  # seconds that a connection is given to end
-_PAUSE = 0.2  # seconds before what wasn't taken is published again, and between tries to connect
-_BAD_REQUEST = 400  # it won't be taken later either
+_CLOSED = 1.0  # seconds that a connection is given to close
+_PAUSE = 0.2  # seconds before a message that wasn't taken is published again, and between tries to connect
+_BAD_REQUEST = 400  # the code of a message that won't be taken later either
 _WINDOW_BYTES = 1 << 20
 _HEADERS = 64  # bytes around the id
-_WINDOW = 600.0  # seconds that a stream of ours looks back for repeats
+_WINDOW = 600.0  # seconds that a stream made by us looks back for repeats
 
 
 class Message(NamedTuple):
@@ -80,7 +81,7 @@ class NatsServer:
                 **self._arguments(),
             )
             await asyncio.wait_for(connecting, seconds)
-        except Exception as error:  # whatever a client, a socket or a file of a key says  # noqa: BLE001
+        except Exception as error:  # any error of the client, a socket or a key file  # noqa: BLE001
             await _close(client)
             reason = (problems or [self.describe(error)])[-1]
             raise PipelineError(f"the NATS server of the sink can't be reached: {reason}") from None
@@ -108,7 +109,7 @@ class NatsServer:
 
 
 async def _close(client: "Client") -> None:
-    """What is to be there has been acknowledged; a client whose server's certificate is bad waits for ever here."""
+    """Close a client without waiting long: messages were acknowledged, and after a bad certificate it never ends."""
     with contextlib.suppress(Exception):
         await asyncio.wait_for(client.close(), _CLOSED)
 
@@ -117,7 +118,7 @@ async def _close(client: "Client") -> None:
 
 
 async def check_stream(server: NatsServer, stream: str | None, subject: str) -> None:
-    """A PipelineError if no stream takes a subject, which may have wildcards. The one named is made if need be."""
+    """PipelineError if no stream takes a subject, which may have wildcards. The named stream is made if need be."""
     async with server.connect(_ANSWER, lasting=False) as client:
         from nats.errors import Error
         from nats.js.errors import NotFoundError
@@ -159,7 +160,7 @@ async def _find_or_make(jetstream: "JetStreamContext", stream: str | None, subje
 
 
 def covers(pattern: str, subject: str) -> bool:
-    """Whether all that fits one subject with wildcards fits another.
+    """Whether a pattern takes all that fits a subject, which may have wildcards, too.
 
     >>> covers("a.>", "a.*.b"), covers("a.*", "a.b"), covers("a.b", "a.*"), covers("a.>", "a")
     (True, True, False, False)
@@ -180,7 +181,7 @@ def covers(pattern: str, subject: str) -> bool:
 
 @dataclass(frozen=True)
 class Publisher:
-    """Publishes messages, so many at a time; gives up after some seconds without an acknowledgement."""
+    """Publishes messages, `in_flight` at a time. Gives up after `patience` seconds without an acknowledgement."""
 
     server: NatsServer
     stream: str | None
@@ -188,7 +189,7 @@ class Publisher:
     patience: float
 
     async def publish(self, batches: Iterator[list[Message]]) -> int:
-        """Publish all; how many there were."""
+        """Publish all messages. Returns how many there were."""
         count = 0
         async with self.server.connect(max(self.patience, _ANSWER), lasting=True) as client:
             sending = _Sending(client, self.stream, self.server)
@@ -204,7 +205,8 @@ class Publisher:
 class _Sending:
     """Messages on their way, by the subjects that their acknowledgements come to.
 
-    The client has a function of its own for this; a message that the server refuses it takes for one without an answer.
+    The client's own function for this isn't used: it doesn't distinguish a message that the server refuses from one
+    without an answer.
     """
 
     def __init__(self, client: "Client", stream: str | None, server: NatsServer) -> None:
@@ -223,7 +225,7 @@ class _Sending:
         await self._client.subscribe(f"{self._inbox}.*", cb=self._hear)
 
     async def send(self, messages: list[Message], patience: float) -> None:
-        """Publish messages until each is acknowledged; PipelineError if none is for some seconds."""
+        """Publish messages until each is acknowledged. PipelineError after `patience` seconds without progress."""
         for message in messages:
             _check_size(message, self._client.max_payload)
             self._count += 1
@@ -242,7 +244,7 @@ class _Sending:
                 )
 
     async def _publish_once(self) -> None:
-        """Publish what isn't acknowledged, and wait a while for that."""
+        """Publish the messages that aren't acknowledged, and wait a while for their acknowledgements."""
         from nats.errors import Error
 
         self._settled.clear()
@@ -271,7 +273,7 @@ class _Sending:
             self._settled.set()
 
     def _why(self) -> str:
-        last = self._client.last_error  # a permission that we haven't, a server that is gone
+        last = self._client.last_error  # such as a missing permission, or a server that is gone
         known = self._reason if last is None else self._server.describe(last)
         return known or "it doesn't answer"
 
@@ -285,7 +287,7 @@ def _problem(answer: "Msg") -> dict[str, Any] | None:
 
 
 def windows(messages: list[Message], most: int) -> Iterator[list[Message]]:
-    """Messages in their order, so many at a time, and not too many bytes.
+    """Messages in their order, divided into windows of at most `most` messages and about a megabyte.
 
     >>> [len(window) for window in windows([Message("a", b"", "1")] * 5, 2)]
     [2, 2, 1]

@@ -1,11 +1,11 @@
 """A stream of NATS JetStream as a sink: one message for each notification and subscriber, published by the workers.
 
-    subject   penstock.{kind}.{subscriber}, or what the sink is given
+    subject   penstock.{kind}.{subscriber}, or as the sink is set up
     data      the notification as a JSON object
     header    Nats-Msg-Id: notification_id, by which the server drops what a replay publishes again
 
-A task ends when JetStream has acknowledged all its messages (`nats_publishing`). So none is lost, and a stream has
-each of them once, as far as its duplicate window goes back: at least once.
+A task ends when JetStream has acknowledged all its messages (`nats_publishing`), so no message is lost. A stream has
+each message once as far as its duplicate window goes back; beyond that, the guarantee is at least once.
 """
 
 import asyncio
@@ -39,18 +39,18 @@ _LONGEST = 500  # a line of the protocol has 4,096 bytes, of which a subscriber 
 
 @dataclass(frozen=True)
 class NatsSink:
-    """A subject of a NATS server with JetStream, `servers` being `nats://host:4222`, with commas between several.
+    """A subject of a NATS server with JetStream. `servers` is `nats://host:4222`, with commas between several.
 
-    In the subject `{kind}`, `{subscription}` and `{subscriber}` stand for those of a notification. All but ASCII
-    letters, digits, `-`, `_` and `~` in them is percent-encoded (`a.b@c` is `a%2Eb%40c`): each is one token, and can be
-    read back.
+    In the subject `{kind}`, `{subscription}` and `{subscriber}` stand for those of a notification. In their values, all
+    characters but ASCII letters, digits, `-`, `_` and `~` are percent-encoded (`a.b@c` is `a%2Eb%40c`), so that each
+    value is one token and can be decoded.
 
-    `stream` names the stream that must take the messages; it is made if it isn't there. Without it, some stream must be
-    there that takes the subject. `options` say who we are: `user` and `password`, `token`, `user_credentials` or
+    `stream` names the stream that must take the messages; it is made if it isn't there. Without it, some existing
+    stream must take the subject. `options` say who we are: `user` and `password`, `token`, `user_credentials` or
     `nkeys_seed` (files), `tls_ca`, `tls_cert` and `tls_key` (files), `tls_hostname`. Files are needed on every worker.
 
-    At most `in_flight` messages of a task wait to be acknowledged. If none is for the time of `patience`, the
-    micro-batch fails.
+    At most `in_flight` messages of a task wait to be acknowledged. If none is acknowledged for the time of `patience`,
+    the micro-batch fails.
     """
 
     servers: str = field(repr=False)
@@ -81,7 +81,7 @@ class NatsSink:
             raise PipelineError(f"patience {self.patience!r} of a NATS sink {error}") from None
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
-        """The server must answer, JetStream be on, and a stream take the subject; the one named is made."""
+        """The server must answer and offer JetStream, and a stream must take the subject. The named stream is made."""
         check_sent("a NATS sink", columns)
         asyncio.run(check_stream(self._server, self.stream, wildcard(self.subject)))
 
@@ -96,7 +96,7 @@ class NatsSink:
     # --- on a worker ----------------------------------------------------------------------------
 
     def _publish(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Publish the rows of a task; how many there were."""
+        """Publish the rows of a task. Yields how many there were."""
         publisher = Publisher(
             self._server, self.stream, self.in_flight, microseconds(self.patience) / 1e6
         )
@@ -116,7 +116,7 @@ class NatsSink:
 
 
 def _lists(batch: pa.RecordBatch) -> list[list[bytes]]:
-    """As bytes: a text that isn't UTF-8 mustn't end the task."""
+    """The columns as bytes: a text that isn't UTF-8 mustn't end the task."""
     return [column.cast(pa.binary()).to_pylist() for column in batch.columns]
 
 
@@ -139,7 +139,7 @@ def subject_of(template: str, values: Mapping[str, bytes]) -> str:
 
 
 def wildcard(template: str) -> str:
-    """What all its subjects fit.
+    """The pattern that all subjects of a template fit.
 
     >>> wildcard("alerts.{kind}.to-{subscriber}")
     'alerts.*.*'
@@ -169,7 +169,7 @@ def _check_subject(template: str) -> None:
 
 
 def _check_servers(servers: str) -> None:
-    """No message repeats a URL: it may hold a password."""
+    """PipelineError if a URL can't be used. The message doesn't repeat it: it may hold a password."""
     for one in servers.split(","):
         try:
             parts = urlsplit(one.strip())

@@ -1,7 +1,8 @@
 """The network of brokers as a sink: the events that some subscription matched, published by the workers.
 
-What the sink will send is advertised before the pipeline starts, so that brokers route subscriptions to it. An event
-has the same id in a replay, by which brokers and clients drop repeats: at least once, and each client sees it once.
+The sink advertises its events before the pipeline starts, so that brokers route subscriptions to it. An event has the
+same id in a replay, by which brokers and clients drop repeats: events are sent at least once, but each client sees them
+once.
 """
 
 import hashlib
@@ -29,11 +30,11 @@ _TOGETHER = 1_000  # events that are published at once
 
 @dataclass(frozen=True)
 class NetworkSink:
-    """A broker of the network, `at` being where it listens: `tcp/host:7447`, with commas between several.
+    """A broker of the network. `at` is where it listens: `tcp/host:7447`, with commas between several.
 
-    `name` is the sink's own at the broker: each client has one, and a worker's has the number of its task after it.
-    `advertise` is a filter that all its events fit; an event that doesn't fails the micro-batch. `config` is Zenoh's
-    own: TLS, who we are. If the broker hasn't answered for the time of `patience`, the micro-batch fails.
+    `name` is the name of the sink as a client of the broker; workers append the number of their task. `advertise` is a
+    filter that all events of the sink fit; an event that doesn't fit fails the micro-batch. `config` is Zenoh's own:
+    TLS, who we are. If the broker hasn't answered for the time of `patience`, the micro-batch fails.
     """
 
     broker: str
@@ -61,7 +62,7 @@ class NetworkSink:
             raise PipelineError(f"patience {self.patience!r} of a network sink {error}") from None
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
-        """The broker must answer; it is told what will be sent."""
+        """The broker must answer. It gets the advertisement of what will be sent."""
         if missing := [name for name in (ID, EVENT) if name not in columns]:
             raise PipelineError(
                 f"a network sink takes events that filters match: these rows have no {missing[0]}"
@@ -82,7 +83,7 @@ class NetworkSink:
     # --- on a worker ----------------------------------------------------------------------------
 
     def _publish(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Publish the rows of a task; how many there were."""
+        """Publish the rows of a task. Yields how many there were."""
         count = 0
         task = TaskContext.get()
         client: NetworkClient | None = None
@@ -121,7 +122,7 @@ class NetworkSink:
 
 
 def event_id(notification: str) -> bytes:
-    """The id of an event in the network, of that of its notification.
+    """The id of an event in the network, made from the id of its notification.
 
     >>> event_id("ticks-5").hex()
     '0703003071aaf12f25de0e692f71ce18'

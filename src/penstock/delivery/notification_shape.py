@@ -2,19 +2,19 @@
 
     notification_id   the same in a replay
     kind              filter, select-join or tree-pattern; digest, if it is one
-    subscription      whom it is for
-    subscriber        the name that this one subscribed under
+    subscription      the subscription that it is for
+    subscriber        the name of its subscriber
     metadata          what the subscription has beside its text, if the pipeline was asked for it: names with texts
-    position          in which order those of a micro-batch are applied; NULL where the order doesn't matter
+    position          the order in which those of a micro-batch are applied; NULL where the order doesn't matter
     event             of a filter: the event
     message           of a select-join: the change of its view, `messages_of` reads it
     document          of a tree pattern: the document's id, and the tuples of the view
     digest            of a filter or tree pattern whose pace asks for it: what was gathered, and how many there were
 
-A pipeline's notifications have the last four as far as it has such inputs: events, tables, documents, and digests if
-it sends them. One of them is there in each row, and says what the subscriber is told.
+Of the last four columns, a pipeline's notifications have those of its inputs (events, tables, documents), and `digest`
+if it sends digests. In each row one of them is not NULL: it has the content of the notification.
 
-What many subscribers are told is one row for all of them, if a sink can take that (`Sink.explode` is false): it has
+If a sink can take it (`Sink.explode` is false), a notification for many subscribers is one row for all of them: it has
 the lists `subscriptions` and `subscribers`, and `metadata` is a list as well. `explode` makes one row for each of them.
 """
 
@@ -48,29 +48,29 @@ READER_LISTS = (
     StructField(READERS[1], ArrayType(StringType()), nullable=False),
 )
 NAMED_READERS = (StructField(ID, StringType(), nullable=False), *READER_LISTS)
-"""What each kind gives beside what is told."""
+"""The columns that each kind gives, beside the content."""
 SENT = (ID, KIND, *READER)
-"""What a row for one subscriber has, besides what this one is told."""
+"""The columns of a row for one subscriber, beside the content."""
 
 
 @dataclass(frozen=True)
 class NotificationShape:
-    """The columns of a pipeline's notifications; `told` are those that say what a subscriber is told.
+    """The columns of a pipeline's notifications; `told` are those that have the content.
 
-    With `metadata`, the subscribers of rows that come in are addresses (`registry.addresses`).
+    With `metadata`, the subscribers of incoming rows are addresses (`registry.addresses`).
     """
 
     told: tuple[StructField, ...]
     metadata: bool = False
 
     def columns(self, *, explode: bool) -> list[str]:
-        """Their names, one row for each subscriber or one for all."""
+        """Their names, in rows for one subscriber each (`explode`), or in rows for all."""
         described = [METADATA] if self.metadata else []
         readers = READER if explode else READERS
         return [ID, KIND, *readers, *described, POSITION, *[f.name for f in self.told]]
 
     def rows(self, found: DataFrame, kind: str) -> DataFrame:
-        """Rows of one kind, with its id, its readers, its position if there is one, and what they are told."""
+        """Bring rows of one kind into this shape: they have an id, readers, perhaps a position, and the content."""
         position = F.col(POSITION) if POSITION in found.columns else F.lit(None)
         told = [self._column(field, found) for field in self.told]
         readers = [F.col(name) for name in READERS]
@@ -82,7 +82,7 @@ class NotificationShape:
         return found.select(*named, position.cast("bigint").alias(POSITION), *told)
 
     def in_tasks(self, found: TaskRows, kind: str) -> TaskRows:
-        """The same of rows that tasks make."""
+        """The same for rows that tasks make."""
         name, *readers = NAMED_READERS
         rest = StructField(KIND, StringType(), nullable=False), StructField(POSITION, LongType())
         metadata = self.metadata
@@ -104,7 +104,7 @@ class NotificationShape:
 
 
 def _described(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows whose addresses are taken apart."""
+    """The rows with their addresses taken apart, into names and metadata."""
     place = rows.schema.names.index(READERS[1])
     names, metadata = take_apart(rows.column(place))
     columns = [*rows.columns[:place], names, *rows.columns[place + 1 :], metadata]
@@ -112,7 +112,7 @@ def _described(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _complete(rows: pa.RecordBatch, schema: pa.Schema, kind: str) -> pa.RecordBatch:
-    """Rows with all columns of a shape: what isn't theirs is NULL."""
+    """The rows with all columns of a shape: those that they lack are NULL."""
     columns = []
     for field in schema:
         if field.name == KIND:
@@ -149,7 +149,7 @@ def explode(notifications: DataFrame) -> DataFrame:
 
 
 def check_sent(sink: str, columns: Sequence[str]) -> None:
-    """A `PipelineError` if rows aren't notifications for one subscriber each; dead letters aren't."""
+    """`PipelineError` if rows aren't notifications for one subscriber each, for example dead letters."""
     if missing := [name for name in SENT if name not in columns]:
         raise PipelineError(
             f"{sink} takes one row for each notification and subscriber, with {', '.join(SENT)}: "
@@ -158,6 +158,6 @@ def check_sent(sink: str, columns: Sequence[str]) -> None:
 
 
 def to_json(names: Sequence[str]) -> Column:
-    """Columns as a JSON object, those that are NULL too."""
+    """Columns as a JSON object, NULLs included."""
     whole = F.struct(*[F.col(quote_name(name)) for name in names])
     return F.to_json(whole, {"ignoreNullFields": "false"})

@@ -1,17 +1,17 @@
 """Paces at work: which notifications go out, and which are held back or gathered.
 
-A subscription that has a pace has *windows* of its interval's length. One opens with the first notification that
-arrives when none is open:
+A subscription that has a pace has *windows* as long as its interval. A window opens with the first notification that
+arrives while no window is open:
 
-    10 per hour       the first ten of a window go out, the others are held back: for good, but counted
-    digest per day    none goes out; when the window is over, one digest has the first of them, and how many there were
+    10 per hour       the first ten of a window go out; the others are held back: never sent, only counted
+    digest per day    nothing goes out at once; when the window is over, one digest has the first ones and their count
 
 Windows of different subscriptions begin at different times, so that not everybody's digest is due at midnight. In any
-interval at most twice the number of a pace goes out, at the end of a window and at the beginning of the next.
+interval at most twice the number of a pace goes out: at the end of one window and at the beginning of the next.
 
-Everything here is a function of a window, a time and what arrives: no clock, no state, nothing that waits. Whoever uses
-it (micro-batches, ticks, a process that matches one event after the other) keeps the windows. Should the clock be set
-back behind the opening of a window, that one is over.
+Everything here is a function of a window, a time and what arrives: no clock, no state, nothing that waits. The callers
+(micro-batches, ticks, a process that matches event by event) keep the windows. If the clock is set back to before a
+window was opened, that window is over.
 """
 
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from penstock.registry.paces import Pace
 
 GATHERED = 100
-"""Notifications that a digest has; of more it has the first, and the count of all."""
+"""The most notifications that a digest has. If there are more, it has the first ones, and the count of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is known of a subscription that has a pace. Times are UTC microseconds.
+    """The current window of a subscription that has a pace. Times are UTC microseconds.
 
-    `count`: how many notifications of this window went out, or were gathered. `held`: how many were held back, in
-    earlier windows, too.
+    `count`: how many notifications of this window went out, or were gathered. `held`: how many were held back, earlier
+    windows included.
     """
 
     opened: int
@@ -45,7 +45,7 @@ class Window:
 
 
 def admit(pace: Pace, window: Window | None, now: int, arrived: int) -> tuple[int, Window]:
-    """How many of those that arrive together go out, the first ones; and the window from then on.
+    """How many of the notifications that arrive together go out (the first ones), and the window from then on.
 
     >>> admit(Pace(most=3, interval=50), Window(opened=100, count=2), now=110, arrived=5)
     (1, Window(opened=100, count=3, held=4))
@@ -70,9 +70,9 @@ def gather(window: Window | None, now: int, arrived: int) -> Window:
 def admit_all(
     paces: Mapping[int, Pace], windows: Mapping[int, Window], arrived: Mapping[int, int], now: int
 ) -> tuple[dict[int, int], dict[int, Window]]:
-    """How many go out of what arrives at one time, by subscription; and all windows from then on.
+    """How many of the notifications that arrive at one time go out, by subscription, and all windows from then on.
 
-    Windows of those that have no pace any more are forgotten, and those that are over and held nothing back.
+    A window is forgotten if its subscription has no pace any more, or if it is over and nothing was held back.
     """
     after = {
         sid: window

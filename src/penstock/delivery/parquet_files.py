@@ -2,11 +2,11 @@
 
     <folder>/<uuid>.parquet      one for each task that has rows
 
-A task tells the driver which file it wrote, and how many notifications are in it. What is left by a task that failed,
-or that another was faster than, is told by nobody, and so belongs to nothing.
+A task reports to the driver which file it wrote, and how many notifications are in it. The files of a task that failed,
+or was overtaken by another try of it, are never reported, and so aren't part of the micro-batch.
 
-Spark would write a row at a time, after each list of subscribers has come back to it from Python: where an event has
-131 readers, that takes several times as long as matching.
+Spark would write row by row, after each list of subscribers has come back to it from Python. With 131 readers of an
+event, that takes several times as long as matching.
 """
 
 import uuid
@@ -24,9 +24,9 @@ from penstock.delivery.notification_shape import READERS
 from penstock.delivery.task_rows import Batches
 
 WRITTEN = StructType().add("file", "string").add("notifications", "long")
-"""What a task tells of the file it wrote."""
+"""What a task reports of the file it wrote."""
 
-_GATHERED = 32 << 20  # bytes of Arrow's that a task holds before it writes them as a row group
+_GATHERED = 32 << 20  # bytes of Arrow data that a task holds before it writes them as a row group
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"  # where Spark looks for types that Parquet doesn't have
 
 
@@ -50,7 +50,7 @@ class ParquetTask:
             yield pa.record_batch([[path.name], [notifications]], names=WRITTEN.names)
 
     def write_none(self, folder: Path) -> None:
-        """A file without rows, by which readers know the columns of a micro-batch that nobody got anything of."""
+        """Write a file without rows, so that readers know the columns of a micro-batch without notifications."""
         nothing = _describe(to_arrow_schema(self.schema, timezone="UTC"), self.schema).empty_table()
         pq.write_table(nothing, folder / "none.parquet")
 
@@ -70,5 +70,5 @@ class ParquetTask:
 
 
 def _describe(schema: pa.Schema, spark: StructType) -> pa.Schema:
-    """A schema that carries Spark's own."""
+    """An Arrow schema that carries Spark's schema."""
     return schema.with_metadata({_SPARK_SCHEMA: spark.json()})

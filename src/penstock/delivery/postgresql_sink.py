@@ -1,12 +1,12 @@
 """A PostgreSQL table as a sink: exactly once, by the number of the micro-batch.
 
-    <table>          notification_id, kind, subscription, subscriber, batch, notification (JSON: what is told)
+    <table>          notification_id, kind, subscription, subscriber, batch, notification (JSON: its content)
     <table>_batches  kind, query, batch: the micro-batches that are in the table
-    <table>_<kind>   what workers have written of the one that runs
+    <table>_<kind>   the stage: what workers have written of the micro-batch that runs
 
-Workers copy their rows into the stage, each task in one transaction that first takes back what an earlier try of it has
-left there. One last transaction moves the stage into the table and notes the number: it happens once, or not at all,
-and a replay that finds the number has nothing to do.
+Workers copy their rows into the stage, each task in one transaction that first deletes what an earlier try of the task
+has left there. One last transaction moves the stage into the table and notes the number: it happens once, or not at
+all, and a replay that finds the number has nothing to do.
 """
 
 import functools
@@ -86,13 +86,13 @@ class PostgreSQLSink:
     # --- on a worker ----------------------------------------------------------------------------
 
     def _copy(self, stage: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Copy the rows of a task into the stage; how many there were."""
+        """Copy the rows of a task into the stage. Yields how many there were."""
         task = TaskContext.get()
         part = 0 if task is None else task.partitionId()
         count = 0
         into = f"COPY {stage} (part, {', '.join(SENT)}, notification) FROM STDIN"
         with self._connect() as connection, connection.cursor() as cursor:
-            # A task that Spark runs twice at once waits here for the other, and then takes its rows back.
+            # If Spark runs a task twice at once, the second waits here for the first, and then deletes its rows.
             cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, part))
             cursor.execute(f"DELETE FROM {stage} WHERE part = %s", (part,))
             with cursor.copy(into) as copy:
@@ -141,7 +141,7 @@ class PostgreSQLSink:
             tables.append(
                 f"UNLOGGED TABLE IF NOT EXISTS {stage} (part INT, {columns}, notification JSON)"
             )
-        # Two queries of a pipeline may come here at once, and IF NOT EXISTS isn't proof against that.
+        # Two queries of a pipeline may come here at once, for which IF NOT EXISTS isn't enough.
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         for words in tables:
             connection.execute(f"CREATE {words}")
@@ -162,5 +162,5 @@ class PostgreSQLSink:
 
 
 def _text(value: bytes | None) -> str | None:
-    """A text as PostgreSQL takes it: what is no UTF-8 is replaced, as a row that can't be sent would stop all."""
+    """A text that PostgreSQL takes. What isn't UTF-8 is replaced: a row that can't be stored would stop everything."""
     return None if value is None else value.decode("utf-8", "replace").replace("\0", "\ufffd")

@@ -18,7 +18,7 @@ _BLOCK = 1 << 20
 
 
 def seal(folder: Path) -> None:
-    """Sync all files of a folder, and their names, and write down what they are."""
+    """Sync all files of a folder, and their names, and write the manifest."""
     files = {}
     for path in sorted(folder.iterdir()):
         sync_file(path)
@@ -28,7 +28,7 @@ def seal(folder: Path) -> None:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a folder has all that it had when it was sealed."""
+    """Whether a folder still has all files that it had when it was sealed."""
     try:
         expected = _MANIFEST.read(folder / _NAME)["files"]
         return all(_measured(folder / name) == measured for name, measured in expected.items())

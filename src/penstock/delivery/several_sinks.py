@@ -3,11 +3,12 @@
     notifications ──▶ kept ─┬──▶ sink.0
                             └──▶ sink.1    those of some kinds, or for some subscribers
 
-A micro-batch is matched once: its rows are kept, in Spark's cache, until the last sink has them. With one sink to write
-to nothing is kept.
+A micro-batch is matched once: its rows are kept, in Spark's cache, until the last sink has them. If only one sink takes
+the micro-batch, nothing is kept.
 
-Sinks are written one after the other, and each keeps its own guarantee: after a crash between two of them the replay
-goes to both, and one that is exactly once has the micro-batch already. So the whole is as good as the weakest.
+Sinks are written to one after the other, and each keeps its own guarantee. After a crash between two of them the replay
+goes to both, and a sink that guarantees exactly once skips a micro-batch that it has already. Together they guarantee
+what the weakest of them does.
 """
 
 import contextlib
@@ -33,8 +34,8 @@ _FITTING = "_fitting"  # a column of our own
 
 @dataclass(frozen=True)
 class SinkWhen:
-    """A sink that gets some notifications only: those of some kinds (of all, if none is named), and those for
-    subscribers whose names fit a pattern, in which `*` is any text and `?` any character.
+    """A sink that gets only some notifications: those of the kinds that `kind` names (of all kinds if it is empty), for
+    subscribers whose names fit the pattern `subscriber`, in which `*` is any text and `?` any character.
     """
 
     sink: Sink
@@ -53,7 +54,7 @@ class SinkWhen:
         return not self.kind or kind in self.kind
 
     def select(self, rows: DataFrame) -> DataFrame:
-        """What it gets of rows with lists of subscribers, in the form that its sink takes."""
+        """The rows that this sink gets, in the form that it takes, from rows with lists of subscribers."""
         if self.subscriber != _ALL:
             rows = self._for_fitting_readers(rows)
         return explode(rows) if self.sink.explode else rows
@@ -98,7 +99,7 @@ class SeveralSinks:
 
     @property
     def guarantee(self) -> str:
-        """The weakest that one of them has."""
+        """The weakest guarantee that one of them has."""
         exactly = all(one.sink.guarantee == EXACTLY_ONCE for one in self._members().values())
         return EXACTLY_ONCE if exactly else AT_LEAST_ONCE
 
@@ -112,12 +113,12 @@ class SeveralSinks:
                 member.sink.check(spark, exploded if member.sink.explode else columns)
 
     def write(self, rows: DataFrame, batch: Batch) -> bool | None:
-        """True if one of them ran the rows, and False if all that take this kind had the micro-batch."""
+        """True if one of them ran the rows, False if all that take this kind had the micro-batch; None if unknown."""
         chosen = {n: one for n, one in self._members().items() if one.takes(batch.kind)}
         if not chosen:
             rows.write.format("noop").mode(
                 "overwrite"
-            ).save()  # it is counted, and has dead letters
+            ).save()  # run it all the same, for its counts and dead letters
             return True
         if len(chosen) > 1:
             rows.persist()
@@ -132,14 +133,14 @@ class SeveralSinks:
         return True if True in said else None if None in said else False
 
     def _members(self) -> dict[str, SinkWhen]:
-        """By their names in messages: as a pipeline file counts them."""
+        """The sinks by their names in messages, which number them as a pipeline file does."""
         found = [one if isinstance(one, SinkWhen) else SinkWhen(one) for one in self.sinks]
         return {f"sink.{n} ({type(one.sink).__name__})": one for n, one in enumerate(found)}
 
 
 @contextlib.contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Errors name the sink."""
+    """A block in which errors name the sink."""
     try:
         yield
     except Exception as error:
@@ -148,7 +149,7 @@ def _naming(name: str) -> Iterator[None]:
 
 
 def _target(sink: Sink) -> object:
-    """Where a sink that skips what it has writes to; None if it never skips."""
+    """Where a sink writes to, if it skips micro-batches that are there; None if it never skips."""
     if sink.guarantee != EXACTLY_ONCE:
         return None
     path = getattr(sink, "path", None)
@@ -158,7 +159,7 @@ def _target(sink: Sink) -> object:
 
 
 def _like(pattern: str) -> str:
-    r"""A pattern of SQL's LIKE.
+    r"""The same pattern for SQL's LIKE.
 
     >>> print(_like("50%_?*"))
     50\%\__%

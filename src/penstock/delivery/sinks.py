@@ -1,14 +1,16 @@
-"""Where notifications go: one small interface, and the two sinks that need nothing.
+"""Where notifications go: one small interface, and the two sinks that need no other software.
 
 A sink gets each micro-batch as a DataFrame (`notification_shape`) and runs it, at most once. It says what
 it guarantees when a micro-batch is replayed after a crash:
 
-- *exactly once*: a replay is skipped if the batch is there, and replaces what may be there of it. Files, Delta tables.
-- *at least once*: a replay delivers again. Every notification has a `notification_id` made of the pipeline, the event
-  and the subscription, the same in the replay, by which a receiver can drop repeats. A callable, the console, messages.
+- *exactly once* (files, Delta tables): a replay is skipped if the batch is there; if only parts of it are there, the
+  replay replaces them.
+- *at least once* (a callable, the console, messages): a replay delivers again. Every notification has a
+  `notification_id` made of the pipeline, the event and the subscription. It is the same in the replay, so a receiver
+  can drop repeats by it.
 
-What one event means to a hundred subscribers is one row with a list of them, or a hundred rows (`explode`), as the
-sink says. A list is far less to write.
+An event for a hundred subscribers is one row with a list of them, or a hundred rows if the sink says `explode`. A list
+is far less to write.
 
 A sink is a value: picklable and without state of its own, because with Spark Connect it works in another process than
 the one that made it.
@@ -58,7 +60,7 @@ class Sink(Protocol):
         ...
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
-        """Raise a `PipelineError` for whatever can be known to fail, before the pipeline starts."""
+        """Raise a `PipelineError` before the pipeline starts, if it is known already that writing would fail."""
         ...
 
     def write(self, rows: DataFrame, batch: Batch) -> bool | None:
@@ -75,13 +77,13 @@ class TaskSink(Sink, Protocol):
 
     @property
     def writes_in_tasks(self) -> bool:
-        """Whether it does, as it is set up."""
+        """Whether its tasks write, as the sink is set up."""
         ...
 
     def write_in_tasks(self, rows: TaskRows, batch: Batch) -> int | None:
         """Write a micro-batch of rows that have lists of subscribers.
 
-        How many notifications that is; None if it had the batch already and ran nothing.
+        Returns how many notifications that is; None if it had the batch already and ran nothing.
         """
         ...
 
@@ -113,15 +115,15 @@ class CallableSink:
     """A Python function, called on the driver with each notification of a micro-batch, one after the other.
 
     It is given a dict: `notification_id` (the same in a replay), `kind`, `subscription`, `subscriber`, `position`, and
-    what this one is told in a key of the kind: `event` (a dict of attributes), `message` (of a select-join, for
-    `penstock.messages_of`) or `document` (its id, and tuples). Those of other inputs of the pipeline are None.
+    the content under a key for its kind: `event` (a dict of attributes), `message` (of a select-join, for
+    `penstock.messages_of`) or `document` (its id, and tuples). The keys of the pipeline's other inputs are None.
 
-    Without `explode` a dict is for all who get it, with the lists `subscriptions` and `subscribers`. With `arrow` the
-    function is called once for each micro-batch, with an Arrow table of such rows.
+    Without `explode` a dict is for all subscribers that get it, with the lists `subscriptions` and `subscribers`. With
+    `arrow` the function is called once for each micro-batch, with an Arrow table of such rows.
 
     A micro-batch is collected, so it must fit the driver's memory. If the function raises, the whole micro-batch is
-    given to it again after 1, 5 and 20 seconds; then the pipeline stops, and gives it again when it is started again.
-    So it may see a notification more than once.
+    given to it again after 1, 5 and 20 seconds. If it still raises, the pipeline stops, and gives it again when it is
+    started again. So the function may see a notification more than once.
     """
 
     function: Callable[[Any], object]

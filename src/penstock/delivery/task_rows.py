@@ -1,7 +1,7 @@
-"""Rows that tasks make of Arrow batches, before anybody has decided whether Spark sees them.
+"""Rows that tasks make of Arrow batches: a sink decides whether Spark sees them.
 
-A sink that takes a DataFrame gets one. A sink whose tasks write by themselves adds its own work to that which makes the
-rows: then they are written where they are made, and don't go back through Spark.
+A sink that takes a DataFrame gets one. A sink whose tasks write by themselves adds the writing to the work that makes
+the rows: they are then written where they are made, and don't go back through Spark.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,9 +18,9 @@ TaskWork = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class TaskRows:
-    """What tasks make of records; `schema` says what the rows are like.
+    """The rows that tasks make of records; `schema` is their schema.
 
-    `by_column` is another way to the same DataFrame, if there is one: records aren't handed to Python whole on it.
+    `by_column` is another way to get the same DataFrame, if there is one: it doesn't hand whole records to Python.
     """
 
     records: DataFrame
@@ -29,7 +29,7 @@ class TaskRows:
     by_column: Callable[[], DataFrame] | None = None
 
     def then(self, work: TaskWork, schema: StructType) -> "TaskRows":
-        """The same, with more to be done to the rows."""
+        """The same rows, with more work to be done on them."""
         first = self.work
         return TaskRows(self.records, lambda batches: work(first(batches)), schema)
 

@@ -1,4 +1,4 @@
-"""A signed request to a webhook, sent until it is taken: the style of the Standard Webhooks specification.
+"""Signed requests to a webhook, each sent until it is taken, in the style of the Standard Webhooks specification.
 
     webhook-id         the same each time that the same notifications are sent
     webhook-timestamp  seconds, of this try
@@ -34,7 +34,7 @@ _OURS = ("webhook-", "content-", "transfer-encoding", "host")
 _KEY_BYTES = range(24, 65)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0  # seconds
 _ANSWER = 64 * 1024  # bytes of an answer that are read
-_SHOWN = 200  # characters of one that are repeated in a message
+_SHOWN = 200  # characters of an answer that an error repeats
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Request:
 
     @property
     def id(self) -> str:
-        """Made of all ids: of the first and the last alone, it might be that of other notifications in a replay."""
+        """Made of all ids: in a replay, another request may begin and end with the same notifications."""
         return f"msg_{hashlib.sha256(chr(10).join(self.ids).encode()).hexdigest()[:32]}"
 
     @property
@@ -94,12 +94,12 @@ class Refused(Exception):
 
     @property
     def is_of_content(self) -> bool:
-        """Whether what was sent is the reason, and not where or by whom."""
+        """Whether the reason is the content of the request, and not its address or its sender."""
         return self.status in (400, 413, 422)
 
 
 class Poster:
-    """Posts requests to one URL; a connection for each thread."""
+    """Posts requests to one URL, by a connection for each thread."""
 
     def __init__(
         self, url: str, keys: Sequence[bytes], headers: Mapping[str, str], limits: WebhookLimits
@@ -113,7 +113,7 @@ class Poster:
         self._stopped = threading.Event()
 
     def stop(self) -> None:
-        """Try nothing again."""
+        """Don't try any request again."""
         self._stopped.set()
 
     def deliver(self, request: Request) -> None:
@@ -136,16 +136,17 @@ class Poster:
     def _try(self, request: Request) -> tuple[str, float | None] | None:
         """None if it was taken, else why not, and the pause that the server asks for."""
         connection = self._connection()
-        guard = threading.Timer(self._timeout, _cut, [connection])  # of a server that drips
+        # For a server that answers byte by byte.
+        guard = threading.Timer(self._timeout, _cut, [connection])
         guard.start()
         try:
             with contextlib.suppress(
                 BrokenPipeError
-            ):  # it may have answered before it had read all
+            ):  # the server may have answered before it had read all
                 connection.request("POST", self._target, request.body, self._signed(request))
             answer = connection.getresponse()
             text = answer.read(_ANSWER).decode("utf-8", "replace")[:_SHOWN]
-            if not answer.isclosed():  # there is more of it, which nobody reads
+            if not answer.isclosed():  # there is more of the answer, which nobody reads
                 connection.close()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
@@ -198,7 +199,7 @@ def sign(key: bytes, name: str, moment: int, body: bytes) -> str:
 
 
 def read_keys(secret: str) -> tuple[bytes, ...]:
-    """The keys of secrets, with spaces between several. No message repeats one."""
+    """The keys in a text of secrets with spaces between. Error messages don't repeat them."""
     try:
         keys = tuple(
             base64.b64decode(one.removeprefix(SECRET), validate=True)
@@ -219,7 +220,7 @@ def read_keys(secret: str) -> tuple[bytes, ...]:
 
 
 def split_url(url: str) -> SplitResult:
-    """The parts of a URL that can be posted to. No message repeats it: it may be a secret."""
+    """The parts of a URL that can be posted to. Error messages don't repeat it: it may be a secret."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -235,7 +236,7 @@ def split_url(url: str) -> SplitResult:
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """A `PipelineError` for a header that can't be sent, or is ours. No message repeats a value."""
+    """`PipelineError` for a header that can't be sent, or that the sink sets itself. It doesn't repeat a value."""
     for name, value in headers.items():
         if not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()):
             raise PipelineError(

@@ -1,11 +1,12 @@
-"""A webhook as a sink: workers post notifications to a URL, some in each request, and sign them (`webhook_requests`).
+"""A webhook as a sink: workers post notifications to a URL, several in a request, and sign them (`webhook_requests`).
 
 The body of a request is a JSON array of notifications. A task ends when all its requests are taken: at least once. A
 request that is sent again, by a further try or a replay, has the same `webhook-id` if it has the same notifications. A
-replay may divide them differently; each has its `notification_id` in any case.
+replay may divide notifications differently, but each keeps its `notification_id`.
 
-What a receiver refuses fails the micro-batch, which is replayed: nothing is lost, and nothing goes on. With `refused`,
-a request that is refused for its content (400, 413, 422) is kept in a file there instead, and the pipeline goes on.
+If the receiver refuses a request, the micro-batch fails and is replayed: nothing is lost, but the pipeline doesn't go
+on. With `refused`, a request that is refused for its content (400, 413, 422) is kept as a file in that folder instead,
+and the pipeline goes on.
 """
 
 import json
@@ -39,9 +40,9 @@ _log = logging.getLogger("penstock.delivery")
 
 @dataclass(frozen=True, repr=False)
 class WebhookSink:
-    """A URL that notifications are posted to. `secret` is `whsec_` and the base64 of a key; several with spaces between
-    sign each request, so that one can be replaced by another. `headers` are added to each request. `refused` is a
-    folder that workers can write to.
+    """A URL that notifications are posted to. `secret` is `whsec_` and the base64 of a key. If there are several, with
+    spaces between, all sign each request, so that one can be replaced by another. `headers` are added to each request.
+    `refused` is a folder that workers can write to.
     """
 
     url: str
@@ -63,7 +64,7 @@ class WebhookSink:
         )
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
-        """The receiver isn't asked: any request would be one that it must answer for."""
+        """The receiver isn't contacted: it would have to treat any request as a real one."""
         check_sent("a webhook", columns)
         if self.refused is not None:
             make_folder(local_path(self.refused, "refused").absolute())
@@ -81,7 +82,7 @@ class WebhookSink:
     # --- on a worker ----------------------------------------------------------------------------
 
     def _post(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Post the rows of a task; how many requests were refused."""
+        """Post the rows of a task. Yields how many requests were refused."""
         poster = Poster(self.url, read_keys(self.secret), self.headers, self.limits)
         pool = ThreadPoolExecutor(self.limits.connections)
         refused = 0
@@ -99,7 +100,7 @@ class WebhookSink:
         yield pa.RecordBatch.from_pydict({"refused": [refused]})
 
     def _deliver(self, poster: Poster, request: Request) -> bool:
-        """Whether it was refused, and kept."""
+        """Deliver a request. Returns whether it was refused, and kept."""
         try:
             poster.deliver(request)
             return False
@@ -125,7 +126,7 @@ def divide(batches: Iterable[pa.RecordBatch], limits: WebhookLimits) -> Iterator
     """
     ids: list[str] = []
     values: list[bytes] = []
-    size = 1  # the brackets, less the comma that the last has not
+    size = 1  # two brackets, less the comma that the last value doesn't have
     for batch in batches:
         for name, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             if values and (

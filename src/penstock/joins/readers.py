@@ -1,7 +1,7 @@
-"""Who reads a message: the subscriptions whose stateless filters it satisfies.
+"""Finds the readers of messages: the subscriptions whose stateless filters a message satisfies.
 
-Brokers could do this with a message and nothing but the message. Here it is done on the rectangles of a group. The
-ordinary engines find the same readers if subscriptions are filters over messages, as a test shows.
+A broker could do this with nothing but the message. Here it is done with the rectangles of a group. The ordinary
+engines find the same readers if subscriptions are filters over messages, as a test shows.
 """
 
 from typing import NamedTuple
@@ -16,8 +16,8 @@ from penstock.joins.rectangle_tree import MANY, RectangleTree, Stairs, all_insid
 from penstock.joins.rectangles import RectangleChains, Rectangles
 from penstock.joins.runs import first_at_least
 
-_FEW = 4  # messages that are alike are searched for one by one
-_WORTH = 1024  # rectangles that a message less to search for is worth
+_FEW = 4  # the readers of fewer messages that are alike are searched for one by one
+_WORTH = 1024  # rectangles that may be found in vain to save the search for one message
 
 
 class MessageArrays(NamedTuple):
@@ -44,7 +44,7 @@ class _Reading(NamedTuple):
 
 @kernel
 def _open_box(box: Int64s, form: int, c: int, below: int, above: int) -> None:
-    """Set a box to what a message asks of rectangles, but for its coordinate a and its points."""
+    """Set a box to a message's conditions on rectangles, except those of its coordinate a and its points."""
     box[:4], box[4:] = NOWHERE, BEYOND
     if form in (EXPOSED, DROPPED):
         box[2], box[6], box[3], box[7] = below + 1, c, c, above - 1
@@ -91,7 +91,7 @@ def _is_alike(messages: MessageArrays, i: int, j: int) -> bool:
 
 @kernel
 def _run_end(messages: MessageArrays, turn: Int64s, k: int) -> int:
-    """Where the messages end that differ from the one whose turn is k in their coordinates a only."""
+    """Where the run of messages ends that differ from the one whose turn is k only in their coordinates a."""
     end = k + 1
     while end < len(turn) and _is_alike(messages, turn[end - 1], turn[end]):
         end += 1
@@ -100,9 +100,9 @@ def _run_end(messages: MessageArrays, turn: Int64s, k: int) -> int:
 
 @kernel
 def _share_out(corners: Int64s, a: Int64s, shared: Int32s, out: Int32s, ends: Int64s) -> int:
-    """Give each of the ascending coordinates a those rectangles that span it; how many, or too many for `out`.
+    """Give each of the ascending coordinates a the rectangles that span it; how many, which may be too many for `out`.
 
-    A rectangle is read by neighbours: two searches among the messages find them, however many they are.
+    The messages that a rectangle reads are neighbours: two searches find them, however many they are.
     """
     places = np.zeros(len(a) + 1, np.int64)
     spans = np.empty((len(shared), 2), np.int32)
@@ -143,10 +143,11 @@ def _sort_by_subscription(rectangles: Int32s, head: Int32s) -> None:
 def _read_all(
     tree: RectangleTree, head: Int32s, messages: MessageArrays, reading: _Reading, first: int
 ) -> int:
-    """The rectangles that read each message, from the first turn on, as long as there is room; whose turn is next.
+    """Find the rectangles that read each message, from turn `first` on, as long as there is room; whose turn is next.
 
-    Messages that differ in their coordinates only are read together: those who would read one of them wherever it lies
-    are searched for once, and then shared out among the messages. This isn't done for few messages, or many readers.
+    Messages that differ only in their coordinates a are read together: the rectangles that would read such a message
+    with any a are searched for once, and then shared out among the messages. This isn't done for few messages, or many
+    rectangles.
     """
     form, a = messages.form, messages.a
     turn, ends, found, shared = reading.turn, reading.ends, reading.found, reading.shared
@@ -198,7 +199,7 @@ class Readers(NamedTuple):
         return np.repeat(np.arange(len(self.start) - 1), self.counts())
 
     def keep(self, keep: Bools) -> "Readers":
-        """Those of the numbers that are to be kept."""
+        """Only the numbers that `keep` marks."""
         return Readers(offsets(keep)[self.start], self.numbers[keep])
 
 
@@ -231,7 +232,7 @@ def _in_turn(reading: _Reading, chains: RectangleChains, start: Int64s) -> Int64
 
 
 def _turns(messages: Messages) -> Int64s:
-    """An order in which messages that differ in their coordinates a only follow each other, ascending, mostly."""
+    """An order in which messages that differ only in their coordinates a mostly follow each other, ascending."""
     sums = np.diff(offsets(messages.x * 31 + messages.y * 17)[messages.start])
     return np.lexsort((messages.a, sums, messages.above, messages.below, messages.c, messages.form))
 

@@ -1,14 +1,14 @@
-"""The tree of rectangles, as kernels search it: is there one in a box, and which ones are?
+"""Searches the tree of rectangles: is any in a box, and which ones are?
 
-A rectangle A × C is a point of four dimensions, (first a, last a, first c, last c). Everything that semijoins ask of
-their subscriptions is a box of such points:
+A rectangle A × C is a point of four dimensions, (first a, last a, first c, last c). Each search of semijoins among
+their subscriptions is for such points in a box:
 
     a ∈ A                      first a ≤ a, last a ≥ a
     C inside the gap (g, h)    first c > g, last c < h               a gap of the joining tuples: C has none of them
-    c ∈ C ⊆ (below, above)     below < first c ≤ c ≤ last c < above  only c keeps the subscription's tuples exposed
+    c ∈ C ⊆ (below, above)     below < first c ≤ c ≤ last c < above  of the joining tuples, only c is in C
 
-A box is eight numbers: the lowest of the four coordinates, and then the highest. It is searched depth first. A node
-outside of it is skipped, and a node wholly inside answers at once.
+A box is eight numbers: the lowest values of the four coordinates, then the highest. The search is depth first. A node
+outside of the box is skipped; a node wholly inside has a rectangle in the box, so `any_inside` ends there.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ MANY = 1 << 62
 class RectangleTree(NamedTuple):
     """The nodes and buckets that `rectangles` draws, and the corners of the rectangles.
 
-    Arrays may be longer than what is in use.
+    Arrays may be longer than the part in use.
     """
 
     left: Int32s  # -1: a leaf
@@ -99,10 +99,11 @@ def any_inside(tree: RectangleTree, box: Int64s) -> bool:
 
 
 class Stairs(NamedTuple):
-    """Points of which a range is touched by one if it begins by x and ends at y or later; none: all ranges are.
+    """Points (x, y): one touches a range that begins at x or before and ends at y or later. No points touch all ranges.
 
-    They ascend by x, each with the lowest y of those that don't lie before it: of the first with an x at or after where
-    the range begins, it suffices to look at y. The range is A or C, which begins at this dimension.
+    They ascend by x, and each has the lowest y of itself and all after it. So whether a range is touched depends on one
+    point: the first with an x at or after the range's beginning. The range is A or C, whose beginning is this
+    dimension.
     """
 
     dimension: int
@@ -120,7 +121,7 @@ def _touches(stairs: Stairs, low: int, high: int) -> bool:
 def all_inside(tree: RectangleTree, box: Int64s, out: Int32s, at: int, most: int = MANY) -> int:
     """Write the rectangles in a box to `out` from `at` on; where they end.
 
-    Past the end of `out` they are only counted, and past `most` not even that.
+    Past the end of `out` they are only counted, and past `most` the search ends.
     """
     nowhere = np.empty(0, np.int64)
     return all_touched(tree, box, Stairs(0, nowhere, nowhere), out, at, most)
@@ -130,7 +131,7 @@ def all_inside(tree: RectangleTree, box: Int64s, out: Int32s, at: int, most: int
 def all_touched(
     tree: RectangleTree, box: Int64s, stairs: Stairs, out: Int32s, at: int, most: int
 ) -> int:
-    """As `all_inside`, of those that stairs touch."""
+    """As `all_inside`, but only the rectangles that the stairs touch."""
     left, right, living = tree.left, tree.right, tree.living
     bounds, buckets, corners, d = tree.bounds, tree.buckets, tree.corners, stairs.dimension
     stack = np.empty(STACK, np.int32)

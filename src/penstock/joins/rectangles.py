@@ -1,13 +1,13 @@
-"""An index of the rectangles A × C of a group's subscriptions. `rectangle_tree` says what it is asked.
+"""An index of the rectangles A × C of a group's subscriptions. `rectangle_tree` says how it is searched.
 
-It is a k-d tree with buckets, flat, one bounding box a node (a cache line):
+It is a k-d tree with buckets in flat arrays. Each node has a bounding box (one cache line):
 
     nodes      left, right (−1 in a leaf), parent, dimension and cut (≤ cut goes left), living rectangles, box
-    buckets    up to 16 rectangles a leaf; their numbers lie next to each other, mostly: a search reads them in one go
+    buckets    up to 16 rectangles a leaf, most with successive numbers, so that a search reads them in one go
     chains     rectangle ─▶ first subscription ─▶ next …       equal rectangles are one rectangle
 
-Invariant: a leaf's bucket has distinct rectangles, so a full one can always be cut; `living` of a node is the number of
-rectangles below it; a node's box has all of them in it (deletions don't shrink it, which keeps it true).
+Invariants: the rectangles in a leaf's bucket are distinct, so a full bucket can always be cut. `living` of a node is
+the number of rectangles below it. A node's box includes all of them; deletions don't shrink it.
 
 joins §3.1.1 has an R-tree of two dimensions in each cluster. One tree for all clusters finds the same: the conditions
 on C, which there choose the clusters, are part of the box here. `stabbing` says what that costs.
@@ -29,7 +29,7 @@ _NODES, _BUCKETS, _RECTANGLES, _FREE, _DEPTH = range(5)  # what `used` counts
 
 
 class RectangleChains(NamedTuple):
-    """The subscriptions of each rectangle, as a list that is linked both ways; -1 is nobody."""
+    """The subscriptions of each rectangle, as a list that is linked both ways; -1 means none."""
 
     head: Int32s  # the first subscription of a rectangle
     following: Int32s
@@ -91,7 +91,7 @@ def _where_to_cut(values: Int64s) -> tuple[int, int]:
 
 @kernel
 def _split(tree: RectangleTree, leaf: int, nodes: int, bucket: int, depth: int) -> None:
-    """Make a full leaf two, at `nodes` and after it; the right one has the new `bucket`."""
+    """Make a full leaf two, the nodes `nodes` and `nodes` + 1; the right one gets the new `bucket`."""
     left, right, parent, living = tree.left, tree.right, tree.parent, tree.living
     buckets, corners = tree.buckets, tree.corners
     full = buckets[right[leaf]].copy()
@@ -130,7 +130,7 @@ def _add(
     subscription: int,
     chains: RectangleChains,
 ) -> None:
-    """Add a subscription. `used` has how many nodes, buckets, rectangles and free ones there are, and the depth."""
+    """Add a subscription. `used` counts the nodes, buckets, rectangles and free rectangles, and has the depth."""
     living, buckets, corners = tree.living, tree.buckets, tree.corners
     head, following, previous, rectangle = (
         chains.head, chains.following, chains.previous, chains.rectangle,
@@ -211,7 +211,7 @@ def _remove(
 
 @kernel
 def _number_by_leaves(tree: RectangleTree, used: Int64s, chains: RectangleChains) -> None:
-    """Number the rectangles anew, leaf by leaf. None is free then."""
+    """Number the rectangles anew, leaf by leaf. No number is free then."""
     left, right, living = tree.left, tree.right, tree.living
     buckets, corners = tree.buckets, tree.corners
     head, following, rectangle = chains.head, chains.following, chains.rectangle
@@ -270,7 +270,7 @@ class Rectangles:
         if not len(subscriptions):
             return
         self._reserve(len(subscriptions), int(subscriptions.max()) + 1)
-        if len(subscriptions) > BUCKET:  # those that come sorted would make a deep tree
+        if len(subscriptions) > BUCKET:  # sorted ones would make a deep tree
             order = np.random.default_rng(len(subscriptions)).permutation(len(subscriptions))
             subscriptions, corners = subscriptions[order], corners[order]
         corners = np.ascontiguousarray(corners)
@@ -286,7 +286,7 @@ class Rectangles:
         _remove(self.tree, self._used, self._free, subscription, self.chains)
 
     def _reserve(self, more: int, numbers: int) -> None:
-        """Room for more rectangles, and for subscriptions up to a number."""
+        """Make room for more rectangles, and for subscriptions up to a number."""
         # A cut leaves something on either side: at worst each rectangle cuts a leaf.
         nodes, buckets, rectangles = self._used[:3].tolist()
         sizes = [nodes + 2 * more] * 7 + [buckets + more, rectangles + more]

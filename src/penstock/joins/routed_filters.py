@@ -10,14 +10,14 @@ Containment of ranges needs no new kind of predicate, so these are ordinary boxe
 
 Other conditions on the base table are tested on tuples that are added, as far as they are sets of values; patterns,
 operators and the like count as true here, and `JoinView` tests all conditions on a tuple again before it holds it. For
-what is removed or dropped they aren't tested: to forget what one never had changes nothing.
+tuples that are removed or dropped they aren't tested: to forget a tuple that one never had changes nothing.
 
-What a filter says of the *filtering* table must hold exactly: a view that gets a tuple too many there would hold it
-when nobody tells it of its end. So the last node on the way matches this filter itself, not a merger of it. It must
-also be made by the decomposition that the sender of the messages has.
+The conditions of a filter on the *filtering* table must be exact: a view that gets one tuple too many there wouldn't be
+sent its removal, and would hold it for ever. So the last node on the way matches this filter itself, not a merger of
+it. The filter must also be made with the decomposition that the sender of the messages has.
 
-Brokers take filters as texts (`join_filter`), so they needn't know of joins. Such a text says what the region does, or
-it is refused: of what decides about the filtering table nothing may be lost.
+Brokers take filters as texts (`join_filter`), so they needn't know of joins. If such a text would lose any of the
+region's conditions on the filtering table, the select is refused.
 """
 
 from collections.abc import Iterator
@@ -49,13 +49,13 @@ from penstock.language.types import Type
 from penstock.language.values import EVERYTHING, NOT_NULL, Values
 
 _Asked = dict[Path, Values]
-_MOST_RESIDUAL_BOXES = 8  # a residual of more becomes the hull of them
+_MOST_RESIDUAL_BOXES = 8  # a residual with more boxes becomes their hull
 
 
 def join_region(
     join: SelectJoin, catalog: Catalog, decomposition: Decomposition | None = None
 ) -> Region:
-    """The routed messages that a select-join's subscriber has to get, but for those that are addressed to it.
+    """The routed messages that a select-join's subscriber has to get, except those that are addressed to it.
 
     >>> from penstock.joins.catalog import Table
     >>> catalog = Catalog.of({"A": Table({"k": "int", "x": "int"}, key="k")})
@@ -78,7 +78,7 @@ def join_filter(
 ) -> str:
     """The filter that matches the messages of a publisher which a select-join's subscriber has to get.
 
-    SchemaError if a constant of the select-join can't be said in it, which is so of few: texts with a backslash, or of
+    SchemaError if a constant of the select-join can't be written in it. These are few: texts with a backslash, or of
     more than 200 characters.
 
     >>> from penstock.joins.catalog import Table
@@ -107,7 +107,7 @@ def _type(schema: Schema, path: Path) -> Type:
 
 
 def _decisive(box: Box) -> Box:
-    """What must be said exactly: which messages, and what they say of the filtering table."""
+    """The tests of a box that must be exact: of the kind of message, and of the filtering table."""
     return tuple(
         (path, values) for path, values in box if ":" in path[0] or path[0] in ("edge", "form")
     )
@@ -144,7 +144,7 @@ class _SemijoinBoxes:
             yield _box({**self._edge, ("form",): gone, **near, **points})
 
     def _with_tuple(self, form: int, ways: list[_Asked]) -> Iterator[Box]:
-        """Of messages about a tuple of the base table: those who select it, in any of some ways."""
+        """The boxes of messages about a selected tuple of the base table, that also satisfy one of `ways`."""
         added, removed = form_code(form, ADDED), form_code(form, REMOVED)
         both = [_Asked()] == self._others
         asked = dict(self._edge)
@@ -175,7 +175,7 @@ class _SemijoinBoxes:
         return found
 
     def _neighbours(self, values: Values) -> _Asked:
-        """That a tuple is in a range, and its neighbours aren't."""
+        """The condition that a tuple is in a range, and its neighbours aren't."""
         table, attribute = self._form.filtering, self._form.filter_attribute
         if table is None or attribute is None:
             return {}
@@ -190,7 +190,7 @@ class _SemijoinBoxes:
 
 
 def _other_conditions(side: Side, grouped_by: str | None, catalog: Catalog) -> list[_Asked]:
-    """What else is asked of the base table's tuples, as far as it is sets of values: alternatives."""
+    """The other conditions on tuples of the base table, as far as they are sets of values: alternatives."""
     ranges: _Asked = {
         (column_name(side.table, name),): values
         for name, values in side.ranges
@@ -215,7 +215,7 @@ def _other_conditions(side: Side, grouped_by: str | None, catalog: Catalog) -> l
 
 
 def _conjunction(one: _Asked, other: _Asked) -> Box | None:
-    """Both; None if that is nothing."""
+    """The box in which both hold; None if it is empty."""
     both = dict(one)
     for path, values in other.items():
         both[path] = both.get(path, EVERYTHING).intersection(values)

@@ -1,10 +1,11 @@
-"""Messages of select-joins as flat events that a network routes by their content (joins §3.2, in a CN of joins §2.1).
+"""Messages of select-joins as flat events that a network routes by their content (joins §3.2, in the content-based
+network of joins §2.1).
 
 A message leaves its process with everything that a stateless filter needs, as *values*: no coordinate of an `Axis`, no
-place, no number of a subscription. `routed_filters` has the filters.
+place, no number of a subscription. `routed_filters` makes the filters.
 
     attribute                  of forms             what it says
-    edge                       all                  of which semijoins: tables, join attributes, selection attributes
+    edge                       all                  the form of semijoin: tables, join attributes, selection attributes
     form                       all                  twice the form of `messages`, and 1 more if something is removed
     table                      all                  the base table R
     R.a, R.b …                 all                  the tuple; of one that is removed its key and selection attribute,
@@ -13,16 +14,18 @@ place, no number of a subscription. `routed_filters` has the filters.
     R.a:x1, R.a:y1 … y4        DROPPED              the same, of the base table's selection attribute
     S.c:at, S.c:below, :above  EXPOSED, DROPPED     the value of the tuple that came or went, and its neighbours'
 
-NULL in `below` and `above` is no neighbour, or one that is NULL: no range of a subscription tells these apart. A
-message with more than `SLOTS` points becomes several, each with the same content: who reads two of them applies it
-twice, which changes nothing. joins §3.2.1 has as many attributes as points; a filter would have to know how many.
+NULL in `below` and `above` means that there is no neighbour, or that it is NULL: no range of a subscription tells these
+apart. A message with more than `SLOTS` points becomes several, each with the same content: a subscriber that reads two
+of them applies it twice, which changes nothing. joins §3.2.1 has as many attributes as points, but then a filter would
+have to know how many.
 
-Where a value is a text, it is the least that no subscription of the sender tells apart from the tuple's own.
+A value that is a text may differ from the tuple's own: it is the least that no subscription of the sender tells apart
+from it.
 
-A message may be *addressed* to one subscription (`to`) instead: what a newcomer has to hold at first, and `ViewReset`.
+A message may instead be *addressed* to one subscription (`to`): so are the first tuples of a newcomer, and `ViewReset`.
 
-Whoever sends messages through a network gives them a `publisher` and a `version` (`versioned_view`). What publisher and
-subscribers have to say to each other goes the same way, in attributes of its own (`network.tables.table_events`).
+The publisher of messages in a network gives them its name as `publisher`, and a `version` (`versioned_view`). Publisher
+and subscribers talk to each other the same way, in attributes of their own (`network.tables.table_events`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,17 +58,17 @@ from penstock.language.schema import Schema
 from penstock.language.types import Kind, Scalar, Struct, Type
 
 RoutedMessage = dict[str, Any]
-"""A message as a flat event. What it doesn't have is NULL."""
+"""A message as a flat event. Attributes that it doesn't have are NULL."""
 
 SLOTS = 4
-"""Points of one event: most messages have one or two."""
+"""The most points of one event: most messages have one or two."""
 RESET = 16
 """The form of a `ViewReset`."""
 _AT, _BELOW, _ABOVE = "at", "below", "above"
 
 
 def edge_name(form: Form) -> str:
-    """What messages of a form of semijoins have as `edge`, the same in every process."""
+    """The `edge` of messages of a form of semijoins, the same in every process."""
     joined = f"{form.base} by {form.base_attribute or ''}"
     return (
         joined if form.edge is None else f"{joined}, {form.edge} by {form.filter_attribute or ''}"
@@ -73,23 +76,23 @@ def edge_name(form: Form) -> str:
 
 
 def form_code(form: int, kind: int) -> int:
-    """What a message of a form, that adds or removes something, has as `form`."""
+    """The `form` of a message that adds or removes something."""
     return 2 * form + (kind == REMOVED)
 
 
 def column_name(table: str, column: str) -> str:
-    """The attribute that has a column of a tuple."""
+    """The attribute for a column of a tuple."""
     return f"{table}.{column}"
 
 
 def point_names(table: str, column: str, slot: int) -> tuple[str, str]:
-    """The attributes that have x and y of a point."""
+    """The attributes for x and y of a point."""
     name = column_name(table, column)
     return f"{name}:x{slot + 1}", f"{name}:y{slot + 1}"
 
 
 def neighbour_names(table: str, column: str) -> tuple[str, str, str]:
-    """The attributes that have a changed tuple's value, and those of its neighbours below and above."""
+    """The attributes for a changed tuple's value, and for those of its neighbours below and above."""
     name = column_name(table, column)
     return f"{name}:{_AT}", f"{name}:{_BELOW}", f"{name}:{_ABOVE}"
 
@@ -146,7 +149,7 @@ def routed_messages(notified: Notifications) -> list[RoutedMessage]:
 
 
 class _Described:
-    """From the flat messages of one sender to events, each value looked up once."""
+    """Makes events of the flat messages of one sender, and looks each value up once."""
 
     def __init__(self, sender: SemijoinSender) -> None:
         group = sender.group
@@ -212,7 +215,7 @@ class _Selection:
         return self._state.table.key
 
     def selected(self, place: int) -> dict[str, Any]:
-        """The attribute of a tuple of the table."""
+        """The selection attribute of a tuple, with its value."""
         if self._state is None or self._attribute is None:
             return {}
         row = self._state.rows[place]
@@ -227,7 +230,7 @@ class _Selection:
         return self._values.get(coordinate)
 
     def slots(self, x: list[int], y: list[int]) -> Iterator[RoutedMessage]:
-        """Points as attributes, so many at a time; without an attribute there is nothing to say of them."""
+        """Points as attributes, at most `SLOTS` at a time; no attributes if there is no selection attribute."""
         if not self._points or not x:
             yield {}
             return
@@ -268,7 +271,7 @@ def _plain(message: Message, catalog: Catalog) -> RoutedMessage:
 
 
 def payload_attributes(event: RoutedMessage, catalog: Catalog) -> list[str]:
-    """What a publisher calls the payload of a message: the attributes that the catalogue declares as payload.
+    """The payload of a message, for its publisher: the attributes that the catalogue declares as payload.
 
     >>> from penstock.joins.catalog import Table
     >>> catalog = Catalog.of({"A": Table({"k": "int", "x": "int", "body": "string"}, "k", payload="body")})
@@ -287,7 +290,7 @@ def payload_attributes(event: RoutedMessage, catalog: Catalog) -> list[str]:
 
 
 def read_routed(event: Mapping[str, Any], catalog: Catalog) -> Message:
-    """What a subscriber is told by an event. SchemaError if it is no message about these tables.
+    """The message that an event is. SchemaError if it isn't a message about these tables.
 
     >>> from penstock.joins.catalog import Table
     >>> catalog = Catalog.of({"A": Table({"k": "int", "x": "int"}, key="k")})
@@ -307,7 +310,7 @@ def read_routed(event: Mapping[str, Any], catalog: Catalog) -> Message:
     if kind == ADDED:
         return TupleAdded(name, {column: event.get(at) for column, at in names.items()})
     if form // 2 == DROPPED:
-        # Nothing joins on NULL, so what is NULL isn't said.
+        # Nothing joins on NULL, so attributes that are NULL aren't among those that were sent.
         said = tuple(column for column, at in names.items() if event.get(at) is not None)
         return TuplesDropped(name, said, tuple(event[names[column]] for column in said))
     return TupleRemoved(name, tuple(event.get(names[column]) for column in table.key))

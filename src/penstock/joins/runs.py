@@ -4,13 +4,13 @@
     pool         │ 3 7 7 9 · ·│ 4 · · ·│ 1 2 2 8 8 9 · · │      coordinates of the selection attribute, ascending
                  │ p q r s    │ t      │ u v …            │      and where the tuples stand
 
-One *run* for each join key, sorted by (coordinate, place), with room to grow in one pool; a run that is full moves to
-the end with twice the room, and the pool is packed when half of it is holes. All that semijoins ask is within one run:
-neighbours of a coordinate, or a stretch between two. So the state of a join key is a pair of flat arrays and nothing
-else, which is what a keyed state store holds; kernels don't know whether there are other keys.
+Each join key has a *run*, sorted by (coordinate, place). All runs are in one pool, each with room to grow. A full run
+moves to the end with twice the room, and the pool is packed when its end is reached. A semijoin only ever looks within
+one run: for the neighbours of a coordinate, or a stretch between two. So the state of a join key is a pair of flat
+arrays and nothing else, and a keyed state store can hold it; kernels don't know whether there are other keys.
 
-Why not a B-tree, as in joins §3.1.1: a tuple that comes or goes moves on average half a run, 16 bytes a tuple.
-Measured, that takes 0.3 µs with 160 tuples of the same join key (the average of joins §6.1), 1 µs with 1,000, 16 µs
+joins §3.1.1 has B-trees. Here a tuple that comes or goes moves half a run on average, 16 bytes a tuple. Measured, that
+takes 0.3 µs with 160 tuples of the same join key (the average of joins §6.1), 1 µs with 1,000, 16 µs
 with 20,000, 70 µs with 100,000 and 0.7 ms with a million. A search in the subscriptions takes 1 to 5 µs, so sorted
 blocks would pay off from some ten thousand tuples of one join key on; a run would then no longer be one array.
 """
@@ -43,7 +43,7 @@ class RunEntries(NamedTuple):
 
 @kernel
 def first_at_least(values: Int64s, begin: int, end: int, value: int) -> int:
-    """The first place between two with a value at least as high."""
+    """The first place between `begin` and `end` with a value at least as high; `end` if there is none."""
     while begin < end:
         middle = (begin + end) >> 1
         if values[middle] < value:
@@ -55,7 +55,7 @@ def first_at_least(values: Int64s, begin: int, end: int, value: int) -> int:
 
 @kernel
 def distinct_values(values: Int64s, begin: int, end: int, out: Int64s) -> int:
-    """The distinct ones of ascending values, and how many these are."""
+    """Write the distinct ones of ascending values to `out`; how many there are."""
     count = 0
     for p in range(begin, end):
         if count == 0 or out[count - 1] != values[p]:
@@ -89,8 +89,8 @@ def advance(
 ) -> None:
     """Apply changes one after the other.
 
-    The neighbours of each tuple when it comes are those without it, and when it goes, those that are left. In a change
-    that has both, what comes is there before what goes has gone.
+    The neighbours of a tuple that comes are those before it is there, and of one that goes, those that are left. If a
+    change has both, the new tuple comes before the old one goes.
     """
     start, length, values, tuples = runs.start, runs.length, runs.values, runs.tuples
     for i in range(len(lost.keys)):
@@ -144,7 +144,7 @@ class Runs:
 
     @property
     def arrays(self) -> RunArrays:
-        """What kernels work on."""
+        """The arrays that kernels work on."""
         return RunArrays(self.start, self.length, self.values, self.tuples)
 
     def run(self, key: int) -> tuple[Int64s, Int64s]:
@@ -159,14 +159,15 @@ class Runs:
         return int(self.length.max(initial=0))
 
     def change(self, lost: RunEntries, gained: RunEntries) -> tuple[Int64s, Int64s]:
-        """Apply changes in order; the neighbours, below and above, of what was lost and of what was gained."""
+        """Apply changes in order; the neighbours, below and above, of the tuples lost and of those gained."""
         self.reserve(gained.keys)
         near = np.zeros((2, len(lost.keys), 2), np.int64)
         advance(self.arrays, lost, gained, near[0], near[1])
         return near[0], near[1]
 
     def reserve(self, keys: Int64s) -> None:
-        """Room for one more tuple for each of these join keys; some may be there several times, -1 is none."""
+        """Make room for one more tuple for each of these join keys; one may occur several times, and -1 means no
+        key."""
         keys = keys[keys >= 0]
         if not len(keys):
             return
@@ -191,7 +192,7 @@ class Runs:
         self._room = grow_array(self._room, keys)
 
     def _pack(self) -> None:
-        """All runs into a new pool without holes, each with its room, and room for as much again."""
+        """Move all runs to a new pool without holes; each keeps its room, and as much again is free."""
         size = int(self._room.sum())
         values, tuples = self.values, self.tuples
         begin = np.cumsum(self._room) - self._room

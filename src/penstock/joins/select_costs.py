@@ -1,6 +1,6 @@
-"""What a select-join can cost: the tests of its residuals, which are filters of changes (`matching.costs`).
+"""The possible cost of a select-join: the tests of its residuals, which are filters of changes (`matching.costs`).
 
-What it does take is counted while it runs (`Processor.take_costs`).
+The tests that are really made are counted while it runs (`Processor.take_costs`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from penstock.matching.check import warnings_of_cost
 
 
 def _no_catalog(text: str) -> FilterError:
-    """Why a select is refused where there is no catalogue."""
+    """The error if a select is given without a catalogue."""
     return FilterError(
         text,
         "a select needs a catalogue of tables, and the registry has none",
@@ -27,7 +27,7 @@ def _no_catalog(text: str) -> FilterError:
 
 
 def examine_select(text: str, catalog: Catalog | None) -> Examined:
-    """What one select costs, and warnings of that. FilterError if it isn't one."""
+    """The cost of one select, with warnings. FilterError if the text isn't a select."""
     if catalog is None:
         raise _no_catalog(text)
     select = read_select(text, catalog)
@@ -62,8 +62,8 @@ def examine_selects(
 def _residuals(selects: Iterable[Select | None]) -> dict[str, list[tuple[int, str]]]:
     """The residuals of many selects by table, each with the select's place.
 
-    They are filters of their tables' changes, and what they cost is what a select costs. A range of the same table
-    doesn't spare their tests: all residuals of a table are matched together.
+    They are filters of their tables' changes, and their cost is that of the select. A range of the same table doesn't
+    save their tests: all residuals of a table are matched together.
     """
     found: dict[str, list[tuple[int, str]]] = {}
     for row, select in enumerate(selects):

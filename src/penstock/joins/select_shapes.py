@@ -1,8 +1,8 @@
-"""What a select asks of which table, and along which edges, whatever its literals are.
+"""Reads the shape of a select: its conditions on each table, and its edges, whatever its literals are.
 
-Conjuncts of WHERE and ON that make columns of two tables equal join them; every other one is about one table. It
-becomes a condition like a filter's, with that table's columns and without its name: checked by the filter's parser, and
-written out again as text for where a filter is wanted.
+A conjunct of WHERE or ON that makes columns of two tables equal joins them. Every other conjunct is about one table. It
+becomes a condition like a filter's, on that table's columns without its name. The filter's parser checks it, and it is
+written out as text again, for use as a filter.
 """
 
 import functools
@@ -35,7 +35,7 @@ _SLOT = "\0"  # around the number of a literal's slot in the text of a condition
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column of the result: its name, and where its values stand."""
+    """A column of the result: its name, and the table and attribute that have its values."""
 
     name: str
     table: str
@@ -57,9 +57,9 @@ class LiteralComparison:
 
 @dataclass(frozen=True, slots=True)
 class Conjunct:
-    """A condition on one table: its normal form and its literals; and its text, in which literals have slots.
+    """A condition on one table: its normal form, its literals, and its text, in which literals have slots.
 
-    If all that it asks is how columns compare with literals, `comparisons` are these; else there are none.
+    If it consists of comparisons of columns with literals, `comparisons` has them; else it is empty.
     """
 
     conjunctions: tuple[Conjunction, ...]
@@ -74,7 +74,7 @@ class Conjunct:
         return {term.attribute.path[0] for term in terms if isinstance(term, Factor)}
 
     def region(self, lifted: Sequence[str]) -> Region:
-        """ValueError if a literal is none."""
+        """The tuples that satisfy the condition. ValueError if a literal is wrong."""
         found = ((column, column.text(lifted)) for column in self.literals)
         return region_of(
             [[(term, list(islice(found, width(term)))) for term in c] for c in self.conjunctions]
@@ -88,7 +88,7 @@ class Conjunct:
 
 @dataclass(frozen=True, slots=True)
 class SelectShape:
-    """What selects have in common that differ in their literals only."""
+    """What selects that differ only in their literals have in common."""
 
     sides: tuple[tuple[str, tuple[Conjunct, ...]], ...]
     edges: tuple[JoinEdge, ...]
@@ -97,7 +97,7 @@ class SelectShape:
 
 
 def read_shape(text: str, catalog: Catalog, slots: dict[int, int]) -> SelectShape:
-    """Read a select, some of whose literals have slots, by their place in the text. FilterError if it isn't one."""
+    """Read a select; `slots` has slots for literals, by their place in the text. FilterError if it isn't a select."""
     scope, nodes = _read_clauses(text, catalog)
     parts = [part for part in catalog.tables if part.removesuffix(PAYLOAD) in scope.spans]
     asked: dict[str, list[Conjunct]] = {part: [] for part in parts}
@@ -107,7 +107,7 @@ def read_shape(text: str, catalog: Catalog, slots: dict[int, int]) -> SelectShap
         if table is not None:
             asked[table].append(_conjunct(scope, table, node, slots, used))
     if used != set(slots.values()):
-        raise SlotNeededError  # something was lifted that is no literal of a condition
+        raise SlotNeededError  # something was lifted that isn't a literal of a condition
     classes = equal_columns(scope, parts)
     edges = allowed_edges(catalog, parts, classes)
     check_edges(scope, edges)
@@ -120,7 +120,7 @@ def read_shape(text: str, catalog: Catalog, slots: dict[int, int]) -> SelectShap
 
 
 def read_conditions(text: str, catalog: Catalog) -> list[str]:
-    """The conditions of a select on one table each, as conditions on tuples by table: `Stocks.PER > 45`."""
+    """The conditions of a select that are on one table each, with the table's name: `Stocks.PER > 45`."""
     scope, nodes = _read_clauses(text, catalog)
     found: list[str] = []
     for node in nodes:
@@ -132,7 +132,7 @@ def read_conditions(text: str, catalog: Catalog) -> list[str]:
 
 
 def _read_clauses(text: str, catalog: Catalog) -> tuple[Scope, list[exp.Expr]]:
-    """What FROM says, and the conjuncts of ON and WHERE."""
+    """The tables and columns that FROM gives, and the conjuncts of ON and WHERE."""
     check_words(text)
     tree = syntax(text, exp.Select)
     scope, conditions = read_from(text, tree, catalog)
@@ -142,7 +142,7 @@ def _read_clauses(text: str, catalog: Catalog) -> tuple[Scope, list[exp.Expr]]:
 
 
 def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    """What is connected by AND, parentheses or not, in the order of the text; without recursion."""
+    """The parts that AND connects, in parentheses or not, in the order of the text. There is no recursion."""
     found: list[exp.Expr] = []
     pending = [node]
     while pending:
@@ -156,7 +156,7 @@ def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _table_of(scope: Scope, node: exp.Expr) -> str | None:
-    """The table that a conjunct is about. None if it makes columns of two tables equal: the scope then has that."""
+    """The table that a conjunct is about. None if it makes columns of two tables equal: the scope then knows that."""
     candidates: list[list[str]] = []
     for column in columns_of(node):
         found = scope.find(column)
@@ -217,7 +217,7 @@ def _conjunct(
 
 
 def _comparisons(conjunctions: Sequence[Conjunction]) -> tuple[LiteralComparison, ...]:
-    """What `Conjunct.comparisons` are."""
+    """The `comparisons` of a conjunct."""
     if len(conjunctions) != 1:
         return ()
     found: list[LiteralComparison] = []
@@ -234,7 +234,7 @@ def _comparisons(conjunctions: Sequence[Conjunction]) -> tuple[LiteralComparison
 def _with_columns(
     scope: Scope, table: str, node: exp.Expr, qualifier: str | None = None
 ) -> exp.Expr:
-    """A conjunct on one table with the names of its columns as the catalogue has them, behind a qualifier or bare."""
+    """A conjunct on one table with its columns named as in the catalogue, behind a qualifier or without one."""
     node = node.copy()
     for column in list(columns_of(node)):
         found = scope.find(column)
@@ -251,7 +251,7 @@ def _with_columns(
 def _named(
     column: exp.Expr, attribute: str, fields: list[exp.Identifier], qualifier: str | None
 ) -> exp.Expr:
-    """A column by its name, where it stands."""
+    """A column under another name, at the same place in the text."""
     steps = identifiers(column)
     own = steps[len(steps) - len(fields) - 1]
     first = _identifier(attribute, own.quoted)

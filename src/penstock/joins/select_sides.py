@@ -1,12 +1,12 @@
-"""What selects of one shape ask of a table, given their literals: of one select, or of many by columns.
+"""The conditions of selects of one shape on a table, given their literals: of one select, or of many by columns.
 
     shape      WHERE PER BETWEEN ① AND ② AND Rating >= ③ AND Analyst <> ④
     literals   45, 70, 6, 'bob'                  PER      45 … 70     20 … 30.5      an interval for each select
                20, 30.5, 8, 'eve'                Rating    6 …         8 …
                                                  Analyst  residual: select by select, equal ones once
 
-`one_side` is the definition. A conjunct that is nothing but comparisons with literals, as most are, is read by columns:
-the literals of a column are converted together, and what is asked of an attribute twice is intersected together
+`one_side` is the definition. Most conjuncts are nothing but comparisons with literals. These are read by columns: the
+literals of a column are converted together, and two comparisons of one attribute are intersected together
 (`range_columns`). A select with a literal that can't be converted, or that lies at the very end of 64 bits, is left to
 `one_side`.
 """
@@ -35,11 +35,11 @@ Lifted = Sequence[str]
 """The literals of one select, as written."""
 _LONG = 4_096  # characters: a longer condition is read again as a filter, and not remembered
 _REMEMBERED = 20_000  # conditions of a table
-_Read = tuple[str, Region]  # of a conjunct: its text, and what satisfies it
+_Read = tuple[str, Region]  # of a conjunct: its text, and the tuples that satisfy it
 
 
 class SideReader:
-    """What selects ask of one table."""
+    """Reads the conditions of selects on one table."""
 
     def __init__(self, table: str, filters: Shapes) -> None:
         self._table = table
@@ -48,13 +48,13 @@ class SideReader:
         self._regions: dict[str, Region] = {}  # of conditions, by their text
 
     def one_side(self, conjuncts: Sequence[Conjunct], lifted: Lifted) -> Side:
-        """What one select asks. ValueError if a literal is none, FilterError if conditions are too many together."""
+        """The side of one select. ValueError if a literal is wrong, FilterError if conditions are too many together."""
         return self._side({}, [self._read(c, lifted) for c in conjuncts])
 
     def many_sides(
         self, conjuncts: Sequence[Conjunct], lifted: Sequence[Lifted]
     ) -> tuple[list[Side], Bools]:
-        """What selects of one shape ask, and for which of them this is right: the others are to be read alone."""
+        """The sides of selects of one shape, and which of them are right: the other selects must be read alone."""
         comparisons = [one for c in conjuncts for one in c.comparisons]
         columns, sure = range_columns(comparisons, lifted)
         names = sorted(columns)
@@ -80,7 +80,7 @@ class SideReader:
         return Side(self._table, ranges)
 
     def _side(self, ranges: dict[str, Values], conjuncts: Sequence[_Read]) -> Side:
-        """The side that asks for ranges, and for conjuncts that may be ranges, too."""
+        """The side with some ranges and some conjuncts, which may be ranges, too."""
         residual: list[_Read] = []
         for condition, region in conjuncts:
             if not region.boxes:
@@ -107,7 +107,7 @@ class SideReader:
         return Side(side.table, side.ranges, condition)
 
     def _together(self, condition: str) -> Region:
-        try:  # together they may be more than a filter can be
+        try:  # together they may be too large for a filter
             return region_of(self._filters.one(condition))
         except FilterError as error:
             reason = f"the conditions on {self._table!r} together: {error.reason}"
@@ -118,7 +118,7 @@ class SideReader:
         return condition, self._region(condition, lambda: conjunct.region(lifted))
 
     def _region(self, condition: str, read: Callable[[], Region]) -> Region:
-        """What satisfies a condition: the same ones come again and again."""
+        """The tuples that satisfy a condition; remembered, as the same conditions come again and again."""
         found = self._regions.get(condition)
         if found is None:
             found = read()
@@ -147,7 +147,7 @@ def _is_range(test: tuple[tuple[str, ...], Values]) -> bool:
 def range_columns(
     comparisons: Sequence[LiteralComparison], lifted: Sequence[Lifted]
 ) -> tuple[dict[str, list[Values]], Bools]:
-    """What selects of one shape ask of each attribute that they compare, and which of them this is right for."""
+    """The values that selects of one shape accept of each attribute they compare; for which selects these are right."""
     sure = np.ones(len(lifted), np.bool_)
     numbers: dict[str, tuple[Int64s, Int64s]] = {}
     found: dict[str, list[Values]] = {}
@@ -179,7 +179,7 @@ def _interval(first: int, past: int) -> Values:
 
 
 def _text_ranges(comparison: LiteralComparison, texts: Sequence[str]) -> tuple[list[Values], Bools]:
-    """The values that compare so with each literal, and which literals are some."""
+    """The values for which a comparison with each literal is true, and which literals can be read."""
     pool, order = comparison.column.pool, comparison.order
     found: dict[str, Values] = {}
     for text in set(texts):
@@ -194,7 +194,7 @@ def _number_ranges(
 ) -> tuple[tuple[Int64s, Int64s], Bools]:
     """The same for types whose keys are integers: where each interval begins, and where it ends.
 
-    What `Line.interval` says of one literal. NOWHERE and BEYOND stand for no end.
+    For each literal it is the same as `Line.interval`. NOWHERE and BEYOND stand for no end.
     """
     pool = Pool(texts=list(texts))
     unreadable = pool.convert(comparison.column.pool)

@@ -1,7 +1,7 @@
-"""What of SQL a select may be, and where things stand in its text.
+"""Refuses SQL that isn't in the language of selects, and finds where things stand in a text.
 
-sqlglot reads more than the language has. The rest is refused here, with what to write instead: `check_words` before the
-text is parsed, `check_clauses` after. What FROM may be, `from_clause` says.
+sqlglot reads more than the language has. The rest is refused here, with what to write instead: by `check_words` before
+the text is parsed, by `check_clauses` after. `from_clause` checks FROM.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from penstock.language.syntax import DIALECT, MAX_TEXT, column_path
 
 MAX_JOINS, MAX_NAMES = 100, 1_000
 _NEEDED = "a select-join is SELECT * FROM … JOIN … WHERE …"
-# What a select may consist of besides, by sqlglot's names: the word to be pointed at, and what to say of it.
+# Clauses that are refused, by sqlglot's names: the word to point at, the reason, and what to do instead.
 _REFUSED = {
     "distinct": ("DISTINCT", "select-joins keep duplicates: no DISTINCT", "leave it out"),
     "group": ("GROUP", "no aggregates: a select-join gives tuples", "group what you are sent"),
@@ -35,9 +35,9 @@ _REFUSED = {
 
 
 def check_words(text: str) -> None:
-    """Refuse before it is parsed what the parser would recurse into: in a thread with a small stack it would crash."""
+    """Refuse texts in which the parser would recurse too deeply: in a thread with a small stack it would crash."""
     if len(text) > MAX_TEXT:
-        return  # who parses it will refuse it
+        return  # the parser will refuse it
     joins = froms = selects = commas = wheres = 0
     previous: list[str] = ["", ""]
     try:
@@ -70,7 +70,7 @@ def check_words(text: str) -> None:
 
 
 def check_clauses(text: str, tree: exp.Expr) -> None:
-    """Refuse what is more, or less, than SELECT * FROM … WHERE …"""
+    """Refuse a select that is more, or less, than SELECT * FROM … WHERE …"""
     if not isinstance(tree, exp.Select):
         word = "UNION" if isinstance(tree, exp.Union) else type(tree).__name__.upper()
         raise FilterError(
@@ -109,7 +109,7 @@ def check_clauses(text: str, tree: exp.Expr) -> None:
 
 
 def keyword(text: str, word: str) -> tuple[int, int]:
-    """Where a word stands first; the beginning of the text if it isn't there."""
+    """Where a word first stands in a text; the beginning of the text if it isn't there."""
     for token in sqlglot.tokenize(text, dialect=DIALECT):
         if token.text.upper().split()[:1] == [word]:
             return token.start, token.end + 1
@@ -125,7 +125,7 @@ def span_of(text: str, node: exp.Expr) -> tuple[int, int]:
 
 
 def columns_of(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The columns in a condition, each with the fields that are meant."""
+    """The columns in a condition, each with the fields that are named after it."""
     pending = [node]
     while pending:
         current = pending.pop()

@@ -1,18 +1,19 @@
-"""A select's text -> what it asks of each table, and how the tables are joined.
+"""A select's text -> its conditions on each table, and how the tables are joined.
 
     text ── sqlglot ──▶ FROM (`from_clause`) ─┬─▶ columns, in the order of SELECT *
                         WHERE, ON: conjuncts ─┤
                              a.x = b.y        ├─▶ classes of equal columns ──▶ edges of the catalogue
                              the rest         └─▶ of one table each: ranges, else residual
 
-Follows joins §2.2: range selections over joins. A conjunct that is no range is residual: text again, in the language of
-filters. Types are checked and literals read as in filters. What isn't a select in this sense is refused with the place,
+Follows joins §2.2: range selections over joins. A conjunct that isn't a range is residual: it becomes text again, in
+the language of filters. Types are checked and literals read as in filters. Any other text is refused with the place,
 the reason, and what to write instead.
 
-Which edges are meant is decided by what is equal, not by how it is spelt: `a JOIN b USING (x) JOIN c USING (x)` is a
-join along b — c where the catalogue allows only that. An equality that doesn't follow from allowed edges is refused.
+Edges are found by which columns are equal, not by how that is spelt: `a JOIN b USING (x) JOIN c USING (x)` is a join
+along b — c if the catalogue allows only that. An equality that doesn't follow from allowed edges is refused.
 
-Like filters, selects come in numbers and differ in their literals. Each text without its literals, its *shape*, is read
+Like filters, selects come in large numbers and differ mostly in their literals. Each text without its literals, its
+*shape*, is read
 once (see `language.shapes`), and the literals of all selects of a shape are read together (`select_sides`).
 """
 
@@ -35,17 +36,17 @@ from penstock.language.shapes import Shapes
 from penstock.language.values import Values
 
 SELECT_PATTERN = r"^[ \t\r\n\f\v]*(?i:select)(?:[ \t\r\n\f\v*/-]|$)"
-"""How the text of a select begins, and no filter's; a pattern for Python's expressions and for Arrow's."""
+"""Matches how the text of a select begins, and no filter's; a regular expression for Python and for Arrow."""
 
 _CACHED_SHAPES = 20_000
 _LONG = 4_096  # characters: a longer text isn't cached
-_FEW = 16  # selects of a shape, from which on columns pay
-_EXACT_ERRORS = 1_000  # refused selects that are read once more each, for a position of their own
+_FEW = 16  # from so many selects of a shape on, reading by columns is faster
+_EXACT_ERRORS = 1_000  # refused selects that are each read again, to find the place
 
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A select: its text, what it asks for, and the columns of its result in the order of SELECT *."""
+    """A select: its text, its select-join, and the columns of its result in the order of SELECT *."""
 
     text: str
     join: SelectJoin
@@ -53,7 +54,7 @@ class Select:
 
 
 def read_select(text: str, catalog: Catalog) -> Select:
-    """Read one select. FilterError if it isn't one under this catalogue.
+    """Read one select. FilterError if the text isn't a select under this catalogue.
 
     >>> from penstock.joins.catalog import Table
     >>> catalog = Catalog.of(
@@ -108,20 +109,20 @@ class Selects:
         return Selects(catalog)
 
     def one(self, text: str) -> Select:
-        """Read one select. FilterError if it isn't one."""
+        """Read one select. FilterError if the text isn't a select."""
         key, lifted = lift(text)
         shape = self._shape(key, text)
         if isinstance(shape, SelectShape):
             try:
                 return self._filled(text, shape, lifted)
             except (ValueError, FilterError):
-                pass  # for the position, and what is wrong, it is read alone
+                pass  # it is read alone, to find what is wrong and where
         return self._alone(text)
 
     def many(
         self, texts: Sequence[str | None]
     ) -> tuple[list[Select | None], list[tuple[int, FilterError]]]:
-        """Read many selects, by columns: None for each that isn't one, and the errors by position.
+        """Read many selects, by columns: None for each text that isn't a select, and the errors by position.
 
         >>> from penstock.joins.catalog import Table
         >>> selects = Selects(Catalog.of({"A": Table({"x": "int"}, key="x")}))
@@ -129,7 +130,7 @@ class Selects:
         >>> found[0].join.sides[0].ranges, [row for row, _ in errors]
         ((('x', Values(intervals=((6, None),), null=False)),), [1])
         """
-        with without_collections():  # it would look at all that is read again and again
+        with without_collections():  # which would look at all selects again and again
             found = self._by_columns(texts)
         errors: list[tuple[int, FilterError]] = []
         for row, text in enumerate(texts):
@@ -141,7 +142,7 @@ class Selects:
         return found, errors
 
     def _by_columns(self, texts: Sequence[str | None]) -> list[Select | None]:
-        """What can be read by columns; None for each that must be read alone."""
+        """The selects that can be read by columns; None for each that must be read alone."""
         groups: dict[ShapeKey, _Group] = {}
         for row, text in enumerate(texts):
             if text is not None:
@@ -170,7 +171,7 @@ class Selects:
         return self.one(text)
 
     def _shape(self, key: ShapeKey, text: str) -> SelectShape | FilterError | None:
-        """None if selects of this shape can't share one reading."""
+        """The shape of a select, or why it can't be read; None if selects of this shape can't share one reading."""
         if key in self._shapes:
             return self._shapes[key]
         if len(self._shapes) >= _CACHED_SHAPES:
@@ -182,7 +183,7 @@ class Selects:
             shape = None
         except FilterError as error:
             shape = error
-        if len(text) < _LONG:  # long texts are rare and would fill the cache with themselves
+        if len(text) < _LONG:  # long texts are rare and would fill the cache
             self._shapes[key] = shape
         return shape
 
@@ -201,7 +202,7 @@ class Selects:
     def _filled(self, text: str, shape: SelectShape, lifted: Sequence[str]) -> Select:
         try:
             sides = [self._sides[t].one_side(conjuncts, lifted) for t, conjuncts in shape.sides]
-        except FilterError as error:  # of a condition
+        except FilterError as error:  # it is about the text of a condition
             raise FilterError(text, error.reason, hint=error.hint) from None
         return _select(text, shape, sides, shape.classes)
 
@@ -233,7 +234,7 @@ def _select(
 
 
 def _contradict(sides: Sequence[Side], classes: Sequence[Sequence[Place]]) -> bool:
-    """Whether columns that are equal are asked to be different."""
+    """Whether the ranges of columns that are equal have no value in common."""
     ranges = {(side.table, name): values for side in sides for name, values in side.ranges}
     for places in classes:
         common: Values | None = None

@@ -1,4 +1,4 @@
-"""Select-joins by semijoins (Ref-SJ-Clu+): the groups of all subscriptions, and what their messages say."""
+"""Select-joins by semijoins (Ref-SJ-Clu+): the groups of all subscriptions, and the contents of their messages."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -50,7 +50,7 @@ class SemijoinScheme:
     # --- subscriptions -------------------------------------------------------------------------
 
     def add(self, joins: Iterable[_Numbered]) -> None:
-        """Add subscriptions. If one can't be added, the scheme is of no use any longer."""
+        """Add subscriptions. If one can't be added, the scheme can't be used any longer."""
         alike: dict[_Likeness, list[_Numbered]] = {}
         for number, join in joins:
             if join.never_matches:
@@ -61,7 +61,8 @@ class SemijoinScheme:
             self._add_alike(members)
 
     def _likeness(self, join: SelectJoin) -> _Likeness:
-        """What select-joins have in common that are added together: tables, edges, attributes, and what is chosen."""
+        """What select-joins that are added together have in common: tables, edges, attributes, and the
+        decomposition."""
         sides = [
             (side.table, self.decomposition.attribute(side), *[name for name, _ in side.ranges])
             for side in join.sides
@@ -124,7 +125,7 @@ class SemijoinScheme:
         return Semijoins(form, base, filtering)
 
     def _ranges(self, sides: list[Side], attribute: str | None) -> Int64s:
-        """The range of one attribute that each side has; the sides have ranges for the same ones."""
+        """The range of an attribute on each side; all sides have ranges of the same attributes."""
         if attribute is None:
             return np.array([ANYTHING], np.int64)
         axis = self._tables[sides[0].table].axis(attribute)
@@ -132,7 +133,8 @@ class SemijoinScheme:
         return axis.ranges([side.ranges[n][1] for side in sides])
 
     def _keep_conditions(self, numbers: Int64s, sides: list[Side]) -> list[int]:
-        """Keep what else subscriptions ask of a table than the range they are grouped by; those that ask for more."""
+        """Keep the conditions on a table of those subscriptions that have more than the grouping range; their
+        numbers."""
         table, attribute = sides[0].table, self.decomposition.attribute(sides[0])
         axis, found = self._tables[table].axis, []
         for number, side in zip(numbers.tolist(), sides, strict=True):
@@ -147,7 +149,7 @@ class SemijoinScheme:
         return found
 
     def take_costs(self) -> tuple[int, Counter[int]]:
-        """As `Processor.take_costs`, by number. Those that share a residual have all of its tests."""
+        """As `Processor.take_costs`, by number. Subscriptions that share a residual each count all of its tests."""
         tuples, tests = 0, Counter[int]()
         for table, residuals in self._residuals.items():
             matched, evaluated = residuals.take_costs()
@@ -184,7 +186,7 @@ class SemijoinScheme:
 
 
 class SemijoinSender:
-    """What messages of a group are about, and who reads them."""
+    """Finds the readers of a group's messages, and has what the messages are about."""
 
     def __init__(self, scheme: SemijoinScheme, group: Semijoins) -> None:
         self._scheme = scheme
@@ -208,7 +210,7 @@ class SemijoinSender:
 
     @property
     def join_attributes(self) -> tuple[str, ...]:
-        """Those of the base table by which tuples are dropped; none if nothing can be."""
+        """The attributes of the base table by which tuples are dropped; none if there is no edge."""
         edge = self.group.form.edge
         return () if edge is None else self.base.join_attributes(edge)
 
@@ -235,7 +237,7 @@ class SemijoinSender:
         )
 
     def contents(self, messages: Messages) -> pa.RecordBatch:
-        """What messages say, as rows of the base table: what they don't say is NULL.
+        """The contents of messages, as rows of the base table, with NULL where a message has no value.
 
         A message has all of a tuple that is added, the key of one that is removed, the join attributes of those that
         are dropped.

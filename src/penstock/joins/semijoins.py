@@ -5,20 +5,21 @@
     clusters of the ranges C                     `stabbing`
     run of R for a join key (coordinates of A)   run of S for a join key (coordinates of C)      `runs`
 
-A change of R makes messages BASE, from the run of S alone; a change of S makes EXPOSED and DROPPED, from its neighbours
-in the run of S and from the run of R (`skylines`, `exposure`). While changes of one table are worked off the runs of
-the other stand still, so a batch is one call of a kernel for each group.
+A change of R makes messages of the form BASE, from the run of S alone. A change of S makes EXPOSED and DROPPED ones,
+from its neighbours in the run of S and from the run of R (`skylines`, `exposure`). While changes of one table are
+processed, the runs of the other don't change, so a batch is one call of a kernel for each group.
 
 Nothing here looks at two join keys at once: a state store keyed by the join attributes holds, for a key, the two runs
-and the tuples, and the subscriptions are the same for all keys. A select-join over more tables is several groups
-(`decompose`), each keyed by the attributes of its own edge: on a cluster each edge is a stage, a table's changes go to
+and the tuples, and the subscriptions are the same for all keys. A select-join over several tables belongs to several
+groups (`decompose`), each keyed by the attributes of its own edge: on a cluster each edge is a stage, a table's changes
+go to
 the stages of all its edges, and no stage waits for another.
 
-A group without a filtering table sends a tuple to all who select it: a plain filter.
+A group without a filtering table sends a tuple to all subscriptions that select it, like a plain filter.
 
-Other conditions of a subscription on R are tested on the message, which has the tuple. DROPPED has none, and so may
-make a subscriber forget what it never had. Its other conditions on S can't be tested: they are left to the subscriber,
-who then holds more of R than it needs.
+Other conditions of a subscription on R are tested on the message, which has the tuple. A DROPPED message has no tuple,
+so it may tell a subscriber to forget tuples that it never had. Other conditions on S can't be tested: they are left to
+the subscriber, which then holds more of R than it needs.
 """
 
 from dataclasses import dataclass, field
@@ -49,7 +50,7 @@ from penstock.joins.subscription import JoinEdge
 from penstock.joins.table_state import Delta, TableState
 
 _ROOM = 1 << 14
-_FEW = 256  # rectangles that are looked at one by one rather than asked for again and again
+_FEW = 256  # rectangles that are listed once, rather than searched for again and again
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Form:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """By which forms are put in an order that is the same in every process."""
+        """A key by which sorted forms have the same order in every process."""
         return self.base, str(self.edge), self.base_attribute or "", self.filter_attribute or ""
 
     def __str__(self) -> str:
@@ -94,7 +95,7 @@ class Semijoins:
     filtering: TableState | None
     rectangles: Rectangles = field(default_factory=Rectangles)
     clusters: Clusters = field(default_factory=Clusters)
-    tested: set[int] = field(default_factory=set)  # those with more conditions on the base table
+    tested: set[int] = field(default_factory=set)  # with other conditions on the base table
 
     def add(self, numbers: Int64s, corners: Int64s) -> None:
         """Add subscriptions with their rectangles (first a, last a, first c, last c)."""
@@ -245,13 +246,13 @@ class Semijoins:
 
 
 def room_for_skylines(runs: Runs, tuples: int) -> Skylines:
-    """Room for the points of tuples, to begin with."""
+    """Some room for the points of tuples, which may turn out to be too little."""
     room = np.empty((2, max(_ROOM, 4 * tuples, 2 * runs.longest())), np.int64)
     return Skylines(np.zeros(tuples, np.int64), *room)
 
 
 def room_for_survey(runs: Runs, anchors: Int64s) -> Survey:
-    """Room for the points of the longest run, and for what lies in its gaps."""
+    """Room for the points of the longest run, and for the ranges in its gaps."""
     points, ends = np.empty((2, 2 * runs.longest() + 2), np.int64)
     first, last = np.empty((2, _ROOM), np.int64)
     return Survey(anchors, points, ends, first, last, np.empty(_FEW, np.int32))
@@ -264,7 +265,7 @@ def _room_for_marks(runs: Runs) -> Marks:
 
 
 def changed_places(old: Int64s, new: Int64s) -> tuple[Int64s, Int8s, Int64s]:
-    """What goes and what comes, in the order in which it is sent: row of the delta, kind, place."""
+    """The tuples that go and come, in the order in which they are sent: row of the delta, kind, place."""
     places = np.stack([old, new], axis=1).ravel()
     row = np.repeat(np.arange(len(old)), 2)
     kind = np.tile(np.array([REMOVED, ADDED], np.int8), len(old))
@@ -273,7 +274,7 @@ def changed_places(old: Int64s, new: Int64s) -> tuple[Int64s, Int8s, Int64s]:
 
 
 def _by_first(keys: Int64s) -> Int64s:
-    """An order in which equal keys stand together, as their first ones do: numbers of join keys don't matter.
+    """An order in which equal keys stand together, by where they first occur, so that their numbers don't matter.
 
     >>> _by_first(np.array([7, 3, 7, 5, 3])).tolist()
     [0, 2, 1, 4, 3]
@@ -284,9 +285,10 @@ def _by_first(keys: Int64s) -> Int64s:
 
 
 def _not_replaced(row: Int64s, kind: Int8s, keys: Int64s, a: Int64s) -> Bools:
-    """All but the removals of tuples that come again at once with the same join key and coordinate.
+    """All except the removals of tuples that come again at once with the same join key and coordinate.
 
-    The same subscriptions hold them before and after, and whoever is sent a tuple forgets the one with its key.
+    The same subscriptions hold them before and after, and a subscriber that is sent a tuple forgets the one with its
+    key.
     """
     keep = np.ones(len(row), np.bool_)
     if len(row) > 1:

@@ -1,10 +1,10 @@
-"""Descriptive skylines: who must get a tuple of the base table, said in a few points (joins §3.2.1).
+"""Descriptive skylines: a few points describe who must get a tuple of the base table (joins §3.2.1).
 
 The joining tuples of the filtering table have coordinates v ascending. A subscription with a ∈ A is affected if its
-range C has some v in it. That is said with points (x, y), read as "C begins by x and ends at y or later". Of the
-paper's four ways, this is its best, CLU+ (the others are what benchmarks compare with):
+range C has some v in it. Points (x, y) describe these subscriptions: "C begins at x or before, and ends at y or later".
+Of the paper's four ways this is the best, CLU+ (benchmarks compare it with the others):
 
-    CLU     (v, v) for those next to an anchor                                                   `stabbing`
+    CLU     (v, v) for each v next to an anchor                                                   `stabbing`
     CLU+    CLU, but points with no unaffected range between them become one, (last v, first v)
 
                     C ends
@@ -13,13 +13,14 @@ paper's four ways, this is its best, CLU+ (the others are what benchmarks compar
                       │ ┌──┘
                       └───────── C begins
 
-Two departures, both of which only send less. A point that no selected subscription's range touches is left out of CLU+,
+There are two departures, both of which only send less. A point that no selected subscription's range touches is left
+out of CLU+,
 and a message that would have no reader isn't sent at all.
 
-What lies in the gaps depends on the join key alone: it is surveyed once for all tuples of a batch that have the key.
+The rectangles in the gaps depend on the join key alone: they are found once for all tuples of a batch with that key.
 
-A *run* is the sorted coordinates of the tuples with one join key: these are pure functions of it, of the anchors and of
-the tree of rectangles.
+A *run* is the sorted coordinates of the tuples with one join key. All results follow from runs, the anchors and the
+tree of rectangles.
 """
 
 from typing import NamedTuple
@@ -53,10 +54,11 @@ class Skylines(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """One join key's points, and the subscriptions with their C strictly between neighbouring ones.
+    """One join key's points, and the subscriptions whose C lies strictly between neighbouring points.
 
-    Gap i lies between points i and i + 1. The A of those in it, united, are the disjoint ranges first[ends[i - 1]:
-    ends[i]] to last[…]; ends is negative, -1 - where they would end, if there are too many.
+    Gap i lies between points i and i + 1. The ranges A of the subscriptions in it, united, are the disjoint ranges from
+    first[ends[i - 1]:ends[i]] to last[…]. If there are too many subscriptions, ends[i] is -1 - e, where e is the end of
+    the gap before.
     """
 
     anchors: Int64s  # of all clusters: points are next to them
@@ -69,7 +71,8 @@ class Survey(NamedTuple):
 
 @kernel
 def is_touched(tree: RectangleTree, box: Int64s, d: int, x: int, y: int) -> bool:
-    """Whether a rectangle of the box has a range, A or C as d says, that begins by x and ends at y or later."""
+    """Whether a rectangle of the box has a range, A or C as d says, that begins at x or before and ends at y or
+    later."""
     box[d], box[d + 4], box[d + 1], box[d + 5] = NOWHERE, x, y, BEYOND
     return any_inside(tree, box)
 
@@ -83,7 +86,7 @@ def _has_inside(tree: RectangleTree, box: Int64s, d: int, below: int, above: int
 
 @kernel
 def next_to_anchors(v: Int64s, begin: int, end: int, anchors: Int64s, out: Int64s) -> int:
-    """Those of the sorted v[begin:end] that are the closest to some anchor on one side. Ascending, distinct."""
+    """Write to `out` those of the sorted v[begin:end] that are next to an anchor, ascending and distinct; how many."""
     count = 0
     at = 0
     place = begin
@@ -167,7 +170,7 @@ def _is_occupied(tree: RectangleTree, box: Int64s, survey: Survey, i: int) -> bo
 def _describe(
     tree: RectangleTree, survey: Survey, count: int, a: int, out: Skylines, at: int
 ) -> int:
-    """The skyline for a tuple with coordinate a, from `at` on; where it ends. It is empty if nobody is affected."""
+    """Write the skyline of a tuple with coordinate a, from `at` on; where it ends. Empty if nobody is affected."""
     box = np.empty(8, np.int64)
     box[0], box[4], box[1], box[5] = NOWHERE, a, a, BEYOND
     points = survey.points
@@ -185,9 +188,9 @@ def describe_all(
     out: Skylines,
     survey: Survey,
 ) -> int:
-    """The skylines of tuples from the first on, as long as there is room; which one is next.
+    """Write the skylines of tuples, from tuple `first` on, as long as there is room; which tuple is next.
 
-    A tuple without points makes no message. It is fastest with the tuples of a join key one after the other.
+    A tuple without points makes no message. It is fastest if tuples with the same join key follow each other.
     """
     start, length, keys = runs.start, runs.length, tuples.keys
     at = int(out.ends[first - 1]) if first else 0

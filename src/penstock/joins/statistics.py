@@ -1,13 +1,13 @@
-"""What tables are like, as far as it matters to who gets what: by it select-joins are decomposed (`decompose`).
+"""Statistics of the tables, by which select-joins are decomposed (`decompose`).
 
     tuples    how many a table has
-    rates     which share of all changes is of it
+    rates     its share of all changes
     keys      of an attribute: the sorted keys of a sample of the changed tuples
     joining   of an edge: how probable it is that two tuples of its tables join
 
-joins §D asks what a form of semijoin costs on average, with ranges and values that are uniform, or by simulation. Here
-every subscription is costed by itself, with the share of the sample that its own ranges select: one that asks for one
-symbol and any analyst needs another decomposition than one that asks for one analyst and any symbol.
+joins §D estimates the average cost of a form of semijoin, for uniform ranges and values or by simulation. Here the cost
+is estimated for every subscription by itself, with the share of the sample that its own ranges select: a subscription
+to one symbol and any analyst needs another decomposition than one to one analyst and any symbol.
 """
 
 import bisect
@@ -19,7 +19,7 @@ from penstock.base.labels import Key
 from penstock.joins.subscription import JoinEdge, SelectJoin, Side
 from penstock.language.values import Values
 
-# By its `width`, the share that a range selects of what no sample is there of.
+# The share that a range is taken to select where there is no sample, by its `width`.
 _GUESSES = (0.01, 0.2, 0.5)
 
 
@@ -34,7 +34,7 @@ def width(values: Values) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What tables are like at some moment."""
+    """Statistics of the tables at some moment."""
 
     tuples: Mapping[str, int] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Statistics:
     joining: Mapping[JoinEdge, float] = field(default_factory=dict)
 
     def share(self, table: str, attribute: str, values: Values) -> float:
-        """Which share of a table's tuples a range selects; never nothing.
+        """The share of a table's tuples that a range selects; never 0.
 
         >>> found = Statistics(keys={("A", "x"): (1, 2, 2, 3, 9, 9, 9, 9, 9)})
         >>> found.share("A", "x", Values(((2, 4),))), found.share("A", "y", Values(((2, 4),)))
@@ -57,7 +57,7 @@ class Statistics:
         return (end - begin + 0.5) / (len(keys) + 1)
 
     def narrowest(self, side: Side) -> tuple[str | None, float]:
-        """The attribute whose range selects least of a table, and which share; None: it has no ranges."""
+        """The attribute whose range selects the least share of a table, and that share; None if there are no ranges."""
         shares = ((self.share(side.table, name, values), name) for name, values in side.ranges)
         share, attribute = min(shares, default=(1.0, None))
         return attribute, share
@@ -65,8 +65,8 @@ class Statistics:
     def cost(self, base: Side, edge: JoinEdge, filtering: Side, by: str | None) -> float:
         """How many tuples of the base table a change brings a subscriber, if this edge and attribute filter them.
 
-        A tuple of the base table that comes is sent if some joining tuple is selected. One of the filtering table that
-        comes exposes all that join it, if it is selected and no other one that they join is.
+        A new tuple of the base table is sent if some joining tuple is selected. A new tuple of the filtering table
+        exposes all tuples that join it, if it is selected and no other tuple that they join is.
         """
         selected, others = self._selected(filtering, by), self._joining(filtering.table, edge)
         comes = 1 - (1 - selected) ** others
@@ -103,7 +103,7 @@ class Statistics:
 
     @staticmethod
     def from_dict(found: Mapping[str, Any]) -> "Statistics":
-        """What `to_dict` gave."""
+        """Read what `to_dict` gave."""
         keys = {(t, a): tuple(map(key_of, plain)) for t, a, plain in found["keys"]}
         joining = {
             JoinEdge(left, right, tuple((a, b) for a, b in pairs)): float(share)
@@ -122,11 +122,11 @@ def plain_key(key: Key) -> int | str:
 
 
 def key_of(plain: int | str) -> Key:
-    """What `plain_key` made something of."""
+    """The key that `plain_key` was given."""
     return plain if isinstance(plain, int) else bytes.fromhex(plain)
 
 
 def sides_of(join: SelectJoin, base: str, edge: JoinEdge) -> tuple[Side, Side]:
-    """What a select-join asks of a base table, and of the table at the other end of an edge."""
+    """The sides of a select-join for a base table, and for the table at the other end of an edge."""
     sides = {side.table: side for side in join.sides}
     return sides[base], sides[edge.right if edge.left == base else edge.left]

@@ -1,4 +1,4 @@
-"""What a select-join subscription asks for: of each table some tuples, and how the tables hang together.
+"""A select-join as data: its conditions on each table, and the edges along which the tables are joined.
 
     SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER BETWEEN 45 AND 70 AND Rating >= 6 AND Analyst <> 'bob'
 
@@ -7,15 +7,15 @@
     edges    Stocks — Reviews   (Symbol, Symbol)
 
 Follows joins §2.2: the join signature is a connected part of the catalogue's join graph, and each table has a selection
-of its own. Where joins §2.2 has ranges only, a side has a *residual*, too: any other condition on that table alone.
+of its own. joins §2.2 has only ranges. Here a side also has a *residual*: any other condition on that table alone.
 
-Invariants, which `joins.selects` sees to:
+Invariants, which `joins.selects` keeps:
 - sides stand in the catalogue's order, and so do the two ends of an edge and the edges; two texts that ask for the same
   have equal select-joins as long as their residuals are spelt alike;
 - edges are edges of the catalogue, and every one that follows from the text is there (with A.x = B.x and B.x = C.x,
-  A — C as well), but for one that is part of another: two tables may have several edges, none within another;
+  A — C as well), except one that is part of another: two tables may have several edges, none within another;
 - each attribute with a range has one interval, without NULL; it isn't empty, and its ends have coordinates
-  (`axes.has_coordinates`): what is compared with an integer at the very end of 64 bits is residual;
+  (`axes.has_coordinates`): a comparison with an integer at the very end of 64 bits is residual;
 - a subscription that can never match has a side with the residual FALSE: nothing needs a special case for it.
 """
 
@@ -29,10 +29,10 @@ NEVER = "FALSE"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What a subscription asks of one table.
+    """The conditions of a subscription on one table.
 
-    `ranges` ascend by attribute: a column of the table, not a field within one. Keys are those of
-    `language.literals`: half-open intervals of 64-bit integers or bytes; None is no end.
+    `ranges` ascend by attribute: a column of the table, not a field within one. A range is a half-open interval of keys
+    (`language.literals`), which are 64-bit integers or bytes; None means no end.
     """
 
     table: str
@@ -54,7 +54,7 @@ class JoinEdge:
 
 @dataclass(frozen=True, slots=True)
 class SelectJoin:
-    """Distinct tables that the edges connect; a single one has no edges.
+    """Distinct tables that the edges connect; a single table has no edges.
 
     >>> edge = JoinEdge("Stocks", "Reviews", (("Symbol", "Symbol"),))
     >>> join = SelectJoin((Side("Stocks", (("PER", Values(((45, 71),))),)), Side("Reviews")), (edge,))

@@ -6,8 +6,8 @@
     keys         edge ─▶ join keys by place             numbers; -1: NULL, which joins with nothing
     indexes      (edge, PER) ─▶ `runs`
 
-Join keys are numbered edge by edge, alike for both of its tables. Numbers are only ever compared for equality, and a
-number whose last tuple has gone is used again with the next batch: a delta's messages are made before that.
+Join keys are numbered for each edge, the same way in both of its tables. Numbers are only ever compared for equality. A
+number whose last tuple has gone is used again with the next batch; a delta's messages are made before that.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,8 @@ class JoinKeys:
         return len(self._keys)
 
     def of(self, keys: Sequence[tuple[Any, ...] | None]) -> Int64s:
-        """A number for each; -1 for what has a NULL in it. New numbers must be counted before others are asked for."""
+        """A number for each; -1 for None: a key with a NULL in it. New numbers must be counted before `of` is called
+        again."""
         return np.array([-1 if k is None else self._number(k) for k in keys], np.int64)
 
     def _number(self, key: tuple[Any, ...]) -> int:
@@ -71,7 +72,8 @@ class JoinKeys:
         return number
 
     def count(self, come: Int64s, gone: Int64s, named: Int64s) -> None:
-        """Count tuples that came and went. Of all that were named, numbers that no tuple has are free again."""
+        """Count tuples that came and went. Of the numbers in `named` and `gone`, those that no tuple has are free
+        again."""
         self._tuples = grow_array(self._tuples, len(self._keys))
         np.add.at(self._tuples, come[come >= 0], 1)
         np.subtract.at(self._tuples, gone[gone >= 0], 1)
@@ -87,12 +89,12 @@ class JoinKeys:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What a batch did: for each change that did something, where the tuple stood and where it stands; -1: nowhere."""
+    """The effect of a batch: for each change that had one, where the tuple stood and where it stands; -1 is nowhere."""
 
     change: Int64s  # its position in the batch
     old: Int64s
     new: Int64s
-    # Neighbours of what was lost, and of what was gained, by index.
+    # The neighbours of the tuples lost, and of those gained, by index.
     near: dict[tuple[JoinEdge, str | None], tuple[Int64s, Int64s]]
 
     def __len__(self) -> int:
@@ -111,7 +113,7 @@ class TableState:
         self._edges = {e: k for e, k in edges.items() if name in (e.left, e.right)}
         self._keys: dict[JoinEdge, Int64s] = {e: np.zeros(0, np.int64) for e in self._edges}
         self.indexes: dict[tuple[JoinEdge, str | None], Runs] = {}
-        self.revision = 0  # grows with every batch: what is known of a place may hold no longer
+        self.revision = 0  # grows with every batch: a place may have another tuple then
         self._place: dict[TupleKey, int] = {}  # by key as SQL compares it (`row_keys`)
         self._free: list[int] = []
         self._leaving: list[int] = []
@@ -134,22 +136,22 @@ class TableState:
         return dict(zip(self.table.columns, row, strict=True))
 
     def places(self) -> Int64s:
-        """Where tuples stand."""
+        """The places of all tuples."""
         return np.fromiter(self._place.values(), np.int64, len(self._place))
 
     def coordinates(self, attribute: str | None, places: Int64s) -> Int64s:
-        """Of an attribute; without one, all are the same."""
+        """The coordinates of an attribute; without an attribute all are the same."""
         return self._columns[attribute][places]
 
     def keys(self, edge: JoinEdge, places: Int64s) -> Int64s:
         return self._keys[edge][places]
 
     def join_attributes(self, edge: JoinEdge) -> tuple[str, ...]:
-        """Those of this table."""
+        """This table's attributes of an edge."""
         return tuple(pair[edge.right == self.name] for pair in edge.attributes)
 
     def entries(self, edge: JoinEdge, attribute: str | None, places: Int64s) -> RunEntries:
-        """Join key, coordinate and place of tuples; where there is none, the key is -1."""
+        """Join key, coordinate and place of tuples; where there is no tuple, the key is -1."""
         if not len(self.rows):
             return nothing(len(places))
         keys = np.where(places >= 0, self._keys[edge][places], -1)
@@ -183,7 +185,7 @@ class TableState:
         return self.indexes[edge, attribute]
 
     def number_anew(self, attribute: str) -> None:
-        """Ask for all coordinates of an attribute again: constants have come or gone, or all have moved."""
+        """Compute all coordinates of an attribute again: constants have come or gone, or all have moved."""
         places = self.places()
         column = self.table.columns.index(attribute)
         type_ = self._arrow.field(attribute).type
@@ -198,12 +200,12 @@ class TableState:
     # --- changes -------------------------------------------------------------------------------
 
     def release(self) -> None:
-        """Let places of tuples that have gone be used again. All messages must have been read by now."""
+        """Free the places of tuples that have gone. All messages must have been read by now."""
         self._free += self._leaving
         self._leaving = []
 
     def apply(self, batch: ChangeBatch) -> Delta:
-        """Apply changes, all of them or, if one can't be read, none."""
+        """Apply changes: all of them, or none if one can't be read."""
         rows, keys = self._read(batch)
         found = {a: axis.coordinates(batch.rows.column(a)) for a, axis in self.axes.items()}
         joined = {
@@ -255,7 +257,7 @@ class TableState:
     def _resolve(
         self, batch: ChangeBatch, rows: list[tuple[Any, ...]], keys: list[TupleKey]
     ) -> tuple[Int64s, Int64s, Int64s]:
-        """Which changes do something, and which tuples go and come by each."""
+        """The changes that have an effect, and the places of the tuples that go and come by each."""
         found: list[tuple[int, int, int]] = []
         deleted = [False] * len(rows) if batch.deleted is None else batch.deleted.tolist()
         for n, (row, key) in enumerate(zip(rows, keys, strict=True)):
@@ -279,7 +281,7 @@ class TableState:
         return place
 
     def _leave(self, key: TupleKey) -> int:
-        """Its place; the row stays until the next batch, as messages are about it."""
+        """Let a tuple leave; its place. The row stays until the next batch, since messages are about it."""
         place = self._place.pop(key, -1)
         if place >= 0:
             self._leaving.append(place)

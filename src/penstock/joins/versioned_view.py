@@ -1,15 +1,16 @@
 """A `JoinView` whose messages may come in any order, and more than once: each has a version.
 
-A publisher numbers its messages in the order in which a view would have to apply them (their *versions*). A subscriber
-gets only those that its filter lets through, so gaps say nothing; but what a view holds in the end follows from the
-*set* of messages alone. Of each key the message with the highest version counts:
+A publisher numbers its messages in the order in which a view would have to apply them; the numbers are their
+*versions*. A subscriber gets only the messages that its filter lets through, so gaps mean nothing. But the final
+content of a view follows from the *set* of messages alone. For each key the message with the highest version counts:
 
     TupleAdded      the tuple is held, unless a TuplesDropped of a higher version names its join attributes
-    TupleRemoved    it isn't
-    ViewReset       all that has a lower version counts for nothing: what was held then has the version of the reset
+    TupleRemoved    the tuple isn't held
+    ViewReset       no message of a lower version counts
 
-So a view remembers the version of each key, of tuples that are gone as well, and of each TuplesDropped (*tombstones*);
-a reset ends those of lower versions. How many there are is `tombstones`: whoever has too many asks for a reset.
+So a view remembers the version of each key, and also of tuples that are gone and of each TuplesDropped: these are
+*tombstones*. A reset ends the tombstones of lower versions. `tombstones` counts them; a subscriber that has too many
+asks for a reset.
 """
 
 from collections.abc import Iterable
@@ -23,7 +24,7 @@ from penstock.joins.selects import Select
 
 
 class VersionedView(JoinView):
-    """See the module.
+    """A view that applies messages by their versions.
 
     >>> from penstock.joins.catalog import Table
     >>> from penstock.joins.messages import TupleAdded, TupleRemoved
@@ -38,7 +39,7 @@ class VersionedView(JoinView):
         self.newest = 0
         """The highest version of all messages that came."""
         self._version = 0  # of the message that is being applied
-        self._floor = 0  # what is below it counts for nothing
+        self._floor = 0  # messages of lower versions don't count
         self._versions: dict[str, dict[ComparedKey, int]] = {name: {} for name in self.held()}
         self._dropped: dict[str, dict[tuple[str, ...], dict[ComparedKey, int]]] = {
             name: {} for name in self.held()
@@ -52,7 +53,7 @@ class VersionedView(JoinView):
         return changes
 
     def apply_versions(self, messages: Iterable[tuple[int, Message]]) -> RowChanges:
-        """Apply messages, each with its version; what of the result they changed together.
+        """Apply messages, each with its version; the rows of the result that they changed together.
 
         SchemaError if one doesn't fit the subscription; then nothing has changed.
         """
@@ -71,7 +72,7 @@ class VersionedView(JoinView):
 
     @property
     def tombstones(self) -> int:
-        """How much is remembered of what isn't held."""
+        """How many versions are remembered of tuples that aren't held."""
         keys = sum(map(len, self._versions.values())) - sum(self.held().values())
         return keys + sum(len(d) for of in self._dropped.values() for d in of.values())
 

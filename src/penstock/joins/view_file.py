@@ -1,10 +1,10 @@
-"""What a view holds, in one file: a subscriber that starts again goes on where it was.
+"""Saves a view in one file, so that a subscriber that starts again goes on where it was.
 
-    line 1    a document (`checked_files`): the select, how far messages were applied, and what follows
+    line 1    a document (`checked_files`): the select, how far messages were applied, and the sizes of the rest
     rest      the tuples of each table, end to end, each as an IPC stream of Arrow
 
-The file is replaced as a whole, synced, and covered by checksums: a reader finds all of what was saved last, or all of
-what was saved before, or an error.
+The file is replaced as a whole, synced, and covered by checksums. A reader finds all of the view that was saved last,
+or all of the one before, or an error.
 """
 
 import zlib
@@ -52,7 +52,7 @@ def write_view(path: Path, saved: SavedView) -> None:
 
 
 def read_view(path: Path) -> SavedView:
-    """Read what `write_view` wrote. FileNotFoundError if there is nothing."""
+    """Read what `write_view` wrote. FileNotFoundError if there is no file."""
     try:
         found = path.read_bytes()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Brokers that route by content: advertisements, subscriptions (covered and merged) and events between machines.
 
 broker          the state machine: message and time in, messages out;  broker_steps: what goes in and comes out
-links           how frames get from one to another: Zenoh, NATS, within a process
+links           how frames get from one broker to another: Zenoh, NATS, within a process
 host            runs a broker: threads, disk, clients;  host_store, client_desk, mail_delivery: its parts
 payload         bulky attributes that cross each link once (CN*)
 network_client  a client of a broker: subscribes, advertises, publishes, reads

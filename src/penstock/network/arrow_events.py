@@ -1,7 +1,7 @@
-"""Events as people have them, and as they travel: mappings or JSON on one side, Arrow of the network's schema there.
+"""Converts events between mappings or JSON, as people have them, and Arrow of the network's schema, as they travel.
 
-What the schema doesn't have is left out; what an event doesn't have is null. JSON has no times, days and decimals: they
-are text, or numbers, and read as what the schema says.
+Attributes that the schema doesn't have are left out; attributes that an event doesn't have are null. JSON has no times,
+days and decimals: there they are text, or numbers, and are read as the schema says.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,7 +57,7 @@ def json_of_batch(batch: pa.RecordBatch) -> list[bytes]:
 
 
 def json_of(value: Mapping[str, Any]) -> str:
-    """What an event is made of as a JSON object, nulls left out."""
+    """The attributes of an event as a JSON object, nulls left out."""
     return _encode(_without_nulls(value)).decode()
 
 

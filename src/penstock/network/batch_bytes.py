@@ -1,4 +1,4 @@
-"""A batch of events as bytes, without its schema: as Arrow's IPC has it; if most columns are empty, only the others.
+"""Batches of events as bytes, without their schema: an Arrow IPC message, without empty columns if most are empty.
 
 Messages about tables (`joins.routed_messages`) have hundreds of attributes, and values for a dozen of them. In IPC each
 empty column takes some seventy bytes: one message about five tables would have 26 KB.
@@ -19,7 +19,8 @@ _ALIGNED = 8
 
 
 def write_batch(batch: pa.RecordBatch) -> bytes:
-    """
+    """A batch as bytes.
+
     >>> wide = pa.schema([(f"a{n}", pa.int64()) for n in range(50)])
     >>> batch = pa.RecordBatch.from_pylist([{"a7": 5}], wide)
     >>> read_batch(write_batch(batch), wide).equals(batch), len(write_batch(batch)) < len(batch.serialize()) / 8
@@ -29,14 +30,17 @@ def write_batch(batch: pa.RecordBatch) -> bytes:
     filled = [n for n, column in enumerate(batch.columns) if column.null_count < rows]
     if 2 * len(filled) >= batch.num_columns:
         return batch.serialize().to_pybytes()  # type: ignore[no-any-return]
-    filled = filled or [0]  # it says how many rows there are
+    filled = filled or [0]  # one column says how many rows there are
     head = _MARK + np.array([len(filled), *filled], _NUMBER).tobytes()
     head += bytes(-len(head) % _ALIGNED)
     return head + batch.select(filled).serialize().to_pybytes()  # type: ignore[no-any-return]
 
 
 def read_batch(body: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """What somebody else has written, checked. An ArrowException, OSError, EOFError or ValueError if it isn't that."""
+    """Read and check a batch that another process has written.
+
+    ArrowException, OSError, EOFError or ValueError if the bytes aren't a batch of this schema.
+    """
     given = pa.py_buffer(body)
     if not body.startswith(_MARK):
         batch = pa.ipc.read_record_batch(given, schema)
@@ -49,7 +53,7 @@ def read_batch(body: bytes, schema: pa.Schema) -> pa.RecordBatch:
         given.slice(start), pa.schema([schema.field(n) for n in filled])
     )
     part.validate(full=True)
-    # Columns of one type share their nulls: so what is made is no larger than what came, some times over.
+    # Columns of one type share their nulls, so the memory needed is at most a small multiple of the bytes that came.
     nulls: dict[Any, Any] = {t: pa.nulls(part.num_rows, t) for t in set(schema.types)}
     columns = [nulls[field.type] for field in schema]
     for n, column in zip(filled, part.columns, strict=True):

@@ -6,9 +6,9 @@
     request ─▶ tables, outbox ─▶ … ─▶ Answer
     tick ────▶ sessions, overlay, what is forgotten
 
-Within a step the order of what is sent to a neighbour matters, and holds because a session is a FIFO: that brokers are
-lost is told before the subscriptions they wanted are taken back; that they are in reach, after these have been told;
-`Settled` and `Done` come after everything that they speak of.
+Within a step the order of messages to a neighbour matters, and holds because a session is a FIFO. A neighbour is told
+that brokers are lost before their subscriptions are taken back, and that brokers are in reach after their subscriptions
+were told. `Settled` and `Done` come after everything that they are about.
 """
 
 import hashlib
@@ -84,20 +84,20 @@ class Broker:
         self._requests = ClientRequests(settings, self.tables, self.events, self._put)
         self._started = False
         self._parents = {parent.name for parent in settings.parents}
-        self._due = 0.0  # nothing happens before by the mere passing of time
+        self._due = 0.0  # before this time, nothing happens merely because time passes
 
     def step(self, given: Input, now: float) -> list[Output]:
-        """Take one input; what is to be done, in this order.
+        """Take one input. Returns what is to be done, in this order.
 
         `now` is in seconds since 1970, on a clock that never goes back. The first input is `Start`, given once. A frame
-        or a request that can't be read is answered or noticed, and never raises.
+        or a request that can't be read never raises: it leads to a `Notice` or an `Answer`.
         """
         return self.step_all((given,), now)
 
     def step_all(self, given: Iterable[Input], now: float) -> list[Output]:
-        """Take inputs that have come together: the same as one after the other, for less.
+        """Take inputs that have come together. The effect is the same as one after the other, but costs less.
 
-        Events of several messages are matched and passed on together, and what there is to send goes once, at the end.
+        Events of several messages are matched and passed on together, and frames are made once, at the end.
         """
         self._now = self.events.now = self._requests.now = now
         self._out = []
@@ -160,7 +160,7 @@ class Broker:
         return not any(self.pending().values())
 
     def pending(self) -> dict[str, int]:
-        """How much waits for what."""
+        """How much waits here, by what it waits for."""
         links = list(self._links())
         return {
             "unacknowledged": sum(link.session.unsent for link in links),
@@ -181,7 +181,7 @@ class Broker:
         }
 
     def traffic(self) -> dict[str, LinkTraffic]:
-        """By neighbour."""
+        """The traffic of each link, by neighbour."""
         return {link.name: link.traffic() for link in self._links()}
 
     def compact(self) -> None:
@@ -290,7 +290,7 @@ class Broker:
             self._put(Notice("parent", neighbour, "is the parent"))
         link = self.tables.open(neighbour, session)
         self.events.payloads.link_up(link)
-        # Names come first: whoever is told of a subscription knows its broker by then.
+        # Names come first: by the time a neighbour is told of a subscription, it knows the broker.
         self._tell_reach()
         self.tables.tell_all(link)
         link.tell(Summary())
@@ -382,7 +382,7 @@ class Broker:
         self._requests.finish(is_whole=self._joined and not self._known.lost)
         for link in self._links():
             # Before it has joined, a broker can't answer to its children for the rest of the network. To its parent
-            # it can, and must: of two children that join at once, each would wait for the other.
+            # it can, and must: two children that join at once would otherwise wait for each other.
             is_sure = self._joined or link.name == self._overlay.parent
             if is_sure and link.settle_due > link.settle_sent:
                 link.settle_sent = link.settle_due

@@ -1,4 +1,4 @@
-"""What a broker is told when it is made: its name, its place in the tree, how it routes, its times and its bounds."""
+"""The settings of a broker: its name, its place in the tree, how it routes, its times and its bounds."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -23,9 +23,9 @@ class Place:
 class Times:
     """In seconds of the broker's own clock.
 
-    `repeat` (t1 of mbd §4.1): what isn't acknowledged by then is sent again. `silence` (t2): a neighbour that isn't
-    heard for so long has failed. `beat`: something is sent at least that often. `forget` (t3): a broker that is lost
-    for so long isn't waited for any longer. `retry`: how long a parent has to answer before the next one is tried,
+    `repeat` (t1 of mbd §4.1): a message that isn't acknowledged by then is sent again. `silence` (t2): a neighbour that
+    isn't heard for so long has failed. `beat`: something is sent at least that often. `forget` (t3): a broker that is
+    lost for so long isn't waited for any longer. `retry`: how long a parent has to answer before the next one is tried,
     `longest_retry` after many attempts.
     """
 
@@ -39,12 +39,13 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a broker holds at most, and what happens then.
+    """How much a broker holds at most, and what happens beyond that.
 
-    `outbox_bytes`: `Publish` is refused. `events_under_way`: of its own clients, sent and not yet everywhere where they
-    can be; `Publish` is answered later. `message_bytes`: of events in one message; a single event that is longer is
-    refused. `frame_bytes`: of a frame; what is longer goes in several, but for a single message. `window`: messages of
-    a session that aren't acknowledged; the others wait.
+    `outbox_bytes`: of events in the outbox; beyond it, `Publish` is refused. `events_under_way`: events of its own
+    clients that were sent, and aren't yet everywhere where they can be; beyond it, `Publish` is answered later.
+    `message_bytes`: of events in one message; a longer event is refused. `frame_bytes`: of a frame; more messages go
+    into several frames, but one message isn't divided. `window`: messages of a session that aren't acknowledged; the
+    others wait.
     """
 
     outbox_bytes: int = 1 << 30
@@ -56,13 +57,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """See the fields. `incarnation` grows with each start of the broker: sessions of earlier starts are told apart.
+    """See the fields. `incarnation` grows with each start of the broker: it distinguishes sessions of earlier starts.
 
-    `parents` are tried in this order. A broker without any is the root. Those that come after it in the order of places
-    may connect to it; of `children`, if it isn't None, only these may.
+    `parents` are tried in this order. A broker without parents is the root. Brokers that come after it in the order of
+    places may connect to it; if `children` isn't None, only the brokers that it names may.
 
     `payloads` are groups of attributes that cross each link once (CN*): those of a group change together. A broker
-    without any is a plain one, which passes everything on whole.
+    without payloads is a plain one, which passes everything on whole.
     """
 
     place: Place

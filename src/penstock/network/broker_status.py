@@ -1,4 +1,4 @@
-"""How a broker stands: its tables and its links in figures, for `penstock broker status` and the dashboard."""
+"""The status of a broker: its tables and its links in figures, for `penstock broker status` and the dashboard."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class NeighbourStatus(Struct, frozen=True, kw_only=True):
-    """One link: what came over it, what was told over it, what passed."""
+    """One link: what came over it, what was told over it, how many events passed."""
 
     name: str
     is_parent: bool = False
@@ -28,13 +28,13 @@ class NeighbourStatus(Struct, frozen=True, kw_only=True):
     covered: int = 0
     """subscriptions that it isn't told, since others cover them or mergers stand for them"""
     mergers: int = 0
-    """of what it is told, how many stand for several"""
+    """subscriptions told to it that stand for several"""
     events_in: int = 0
     events_out: int = 0
     in_vain: int = 0
-    """events that it sent and nobody behind here wanted"""
+    """events that it sent and that nobody on this side wanted"""
     payload_hits: int = 0
-    """payloads that it was spared, since it had them"""
+    """payloads that weren't sent to it, since it had them"""
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
 
 
 def read_status(broker: "Broker") -> BrokerStatus:
-    """How a broker stands. For the thread that steps it."""
+    """The status of a broker. Only the thread that steps it may call this."""
     tables, events, parent = broker.tables, broker.events, broker.parent
     return BrokerStatus(
         parent=parent,

@@ -3,10 +3,10 @@
     in     Start, FrameFrom, Subscribe, Unsubscribe, Advertise, Withdraw, Publish, NeighbourGone, Tick
     out    FrameTo, Deliver, Answer, KeepEvents, DropEvents, KeepKnown, Notice, WakeAt
 
-Whoever runs a broker makes what it keeps (`KeepEvents`, `DropEvents`, `KeepKnown`) and what it delivers durable before
-it sends the frames of the same step; then it answers. Requests have numbers that the host chooses; the number comes
-back in the `Answer`, perhaps steps later. Events travel as Arrow batches of the network's schema, each event with an
-id of 16 bytes; `ids` are those of a batch, one after the other. What goes over a link is in `wire`.
+The host that runs a broker first makes durable what the broker keeps (`KeepEvents`, `DropEvents`, `KeepKnown`) and
+delivers. Then it sends the frames of the same step, and answers. Requests have numbers that the host chooses; the
+number comes back in the `Answer`, perhaps steps later. Events travel as Arrow batches of the network's schema, each
+event with an id of 16 bytes; `ids` are those of a batch, one after the other. What goes over a link is in `wire`.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.base.arrays import Int64s
 
 ID_BYTES = 16
-"""Of an event: given by its publisher, or a hash of publisher, number and content."""
+"""The bytes of an event's id, which its publisher gives, or which is a hash of publisher, number and content."""
 
 
 def ids_at(ids: bytes, places: Int64s) -> bytes:
@@ -43,7 +43,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribe:
-    """A client doesn't want them any longer. Answered at once."""
+    """A client doesn't want the events of a subscription any longer. Answered at once."""
 
     request: int
     subscription: int
@@ -51,7 +51,7 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """A client is going to publish events that a filter matches. Answered when all who want them have said so."""
+    """A client is going to publish events that a filter matches. Answered when all subscriptions to them are here."""
 
     request: int
     advertisement: int
@@ -60,7 +60,7 @@ class Advertise:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """A client won't publish such events any longer. Answered at once."""
+    """A client won't publish such events any longer. Answered when those published before are done."""
 
     request: int
     advertisement: int
@@ -77,7 +77,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Events of the outbox: what `KeepEvents` said."""
+    """Events of the outbox, as `KeepEvents` gave them."""
 
     number: int
     ids: bytes
@@ -138,7 +138,7 @@ class FrameTo:
 class Deliver:
     """Events for clients of this broker: the event in row rows[n] is for the subscription subscriptions[n].
 
-    The same event may come again: whoever hands it on drops repeats by its id.
+    The same event may come again: the host drops repeats by its id.
     """
 
     ids: bytes

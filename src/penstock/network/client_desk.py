@@ -1,8 +1,9 @@
-"""What a broker's clients ask, as its requests; what it answers and delivers, as theirs. No thread, clock or disk.
+"""Turns what clients ask into requests to their broker, and its answers and deliveries into replies and mail.
 
-Clients have numbers of their own for what they subscribe and advertise; at the broker each has one that is never used
-twice. A text that replaces another is subscribed first, and the other taken back when that is answered: nothing is
-missed in between. A client that leaves for good is answered when all that it had is taken back.
+It has no thread, clock or disk. Clients have numbers of their own for their subscriptions and advertisements. At the
+broker each of these has a number that is never used twice. A text that replaces another is subscribed first, and the
+other is taken back when that is answered, so nothing is missed in between. A client that leaves for good is answered
+when all that it had is taken back.
 
 Publications that come together go into the broker as one, so that it matches them as one batch. If that is refused,
 each is tried alone.
@@ -51,8 +52,8 @@ from penstock.network.host_store import (
 )
 from penstock.network.links.link import NetworkError
 
-_REPLIES = 1_000  # of a client that are kept, in case that it hasn't got them
-_REPEATS = 100_000  # events of a client by which repeats are known
+_REPLIES = 1_000  # replies to a client that are kept, in case that it hasn't got them
+_REPEATS = 100_000  # events sent to a client whose ids are kept, to recognise repeats
 _TOGETHER = 10_000  # events that go into the broker as one publication
 
 Turn = Request | Reply | Change
@@ -61,13 +62,13 @@ Turn = Request | Reply | Change
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """Who waits for an answer of the broker, and what it means."""
+    """A client that waits for an answer of the broker, and what the answer is about."""
 
     client: str
     ask: Ask
     text: ClientText | None = None
     replaced: ClientText | None = None
-    leaving: set[int] | None = None  # requests that aren't answered: the same for all of one client
+    leaving: set[int] | None = None  # requests that aren't answered: one set for all of a client
     together: tuple["_Publication", ...] = ()
 
 
@@ -118,7 +119,7 @@ class ClientDesk:
 
     @property
     def texts(self) -> list[ClientText]:
-        """What clients have subscribed and advertised. Of a text that was being replaced, only the new one."""
+        """What clients have subscribed and advertised. Of a text that is being replaced, only the new one."""
         return list(self._texts.values())
 
     @property
@@ -128,7 +129,7 @@ class ClientDesk:
     # --- what clients ask --------------------------------------------------------------------------
 
     def ask(self, client: str, ask: Ask) -> list[tuple[str, Turn]]:
-        """What is to be done, each with the client that it is for. Publications wait for `publish`."""
+        """Take an ask. Returns what is to be done, with the client that it is for. Publications wait for `publish`."""
         known = self._client(client)
         if known.life != ask.life:
             known.life = ask.life
@@ -155,7 +156,7 @@ class ClientDesk:
         return self._take_back(client, ask)
 
     def publish(self) -> list[tuple[str, Turn]]:
-        """The publications that have come since, as few requests as possible."""
+        """The publications that have come since the last call, as few requests as possible."""
         found: list[tuple[str, Turn]] = []
         group: list[_Publication] = []
         for one in self._publications:
@@ -229,7 +230,7 @@ class ClientDesk:
     # --- what the broker answers -------------------------------------------------------------------
 
     def answer(self, answer: Answer) -> list[tuple[str, Turn]]:
-        """What follows from an answer of the broker's."""
+        """What follows from an answer of the broker."""
         waiting = self._waiting.pop(answer.request, None)
         if waiting is None:
             return []
@@ -256,7 +257,7 @@ class ClientDesk:
         return [*found, (client, self.reply(client, waiting.ask, answer.error))]
 
     def reply(self, client: str, ask: Ask, error: str | None = None, value: bytes = b"") -> Reply:
-        """The reply to somebody, kept for when it is asked again."""
+        """The reply to an ask. It is kept, in case the ask is repeated."""
         known, reply = self._client(client), Reply(ask.life, ask.number, error, value)
         if known.life == ask.life:
             known.pending.discard(ask.number)
@@ -267,7 +268,7 @@ class ClientDesk:
         return reply
 
     def deliver(self, deliver: Deliver) -> list[Change]:
-        """Mail for each client that some of the events are for, without what it was sent before."""
+        """Mail for each client that some of the events are for, without events that it was sent before."""
         found: list[Change] = []
         owners = self._owner_of[deliver.subscriptions]
         for owner in distinct(owners[owners >= 0]).tolist():
@@ -329,7 +330,7 @@ class ClientDesk:
             self._owner_of[text.number] = -1
 
     def _remember(self, client: _Client, number: int, ids: list[bytes]) -> int | None:
-        """Note what a client is sent; up to which of its mail repeats aren't known any longer, if that changes."""
+        """Note what a client is sent. Returns up to which mail repeats are no longer recognised, if that changes."""
         client.mail = max(client.mail, number)
         client.ids.update(ids)
         client.recent.append((number, ids))

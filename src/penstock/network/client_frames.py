@@ -1,12 +1,12 @@
-"""What a client and its broker say to each other, over the same links as brokers.
+"""The frames that a client and its broker exchange, over the same links as brokers.
 
     client ─▶ broker    Ask: subscribe, unsubscribe, advertise, withdraw, publish, describe, status
-                        Take: how far mail has come, and how far it is done with
+                        Take: up to which number mail has come, and up to which the client is done with it
     broker ─▶ client    Reply: to an Ask, when it is done;  MailFrame: events for the client, in order
 
-A client repeats an Ask until it has its Reply; the broker knows repeats by their number. A client's *life* tells those
-of an earlier process of the same name apart. Mail has numbers of its own, which last: a client that comes back goes on
-after the last one that it is done with.
+A client repeats an Ask until it has its Reply; the broker recognises repeats by their number. Each process of a client
+has a *life* of its own, so that asks of an earlier process with the same name aren't mistaken for its own. The numbers
+of mail go on from life to life: a client that comes back goes on after the last mail that it is done with.
 
 Events are Arrow record batches of the network's schema, without the schema itself: `Describe` gives that. Nothing is
 unpickled, and what can't be read is refused.
@@ -23,7 +23,7 @@ from penstock.network.links.link import NetworkError
 
 LIFE_BYTES = 8
 MOST_BYTES = 4 << 20
-"""Of a frame."""
+"""The most bytes of a frame."""
 
 
 class SubscribeTo(Struct, frozen=True, tag="subscribe", forbid_unknown_fields=True):
@@ -64,7 +64,7 @@ class Describe(Struct, frozen=True, tag="describe", forbid_unknown_fields=True):
 
 
 class Status(Struct, frozen=True, tag="status", forbid_unknown_fields=True):
-    """How does the broker stand? The reply has it as JSON."""
+    """What is the status of the broker? The reply has it as JSON."""
 
 
 Wish = (
@@ -86,7 +86,7 @@ class Ask(Struct, frozen=True, tag="ask", forbid_unknown_fields=True):
 
 
 class Take(Struct, frozen=True, tag="take", forbid_unknown_fields=True):
-    """Mail up to `received` has come, up to `done` it may go; `again`: nothing has come for a while."""
+    """Mail up to `received` has come, and up to `done` it may be deleted. `again`: nothing has come for a while."""
 
     life: bytes
     received: int
@@ -112,10 +112,10 @@ class MailBatch(Struct, frozen=True, array_like=True):
 
 
 class MailFrame(Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
-    """All that there is after the mail with the number `after`, as far as it goes. What is missing in between is gone:
+    """The mail after the number `after`, as much as fits. Numbers that are missing in between are of mail that is gone:
     the client was done with it, or it was dropped.
 
-    `dropped`: how many events were dropped, ever, since the client left too much lying.
+    `dropped`: how many events were ever dropped, because the client left too much mail unread.
     """
 
     batches: list[MailBatch]
@@ -130,12 +130,12 @@ encode_frame = msgpack.Encoder().encode
 
 
 def read_asked(frame: bytes) -> Ask | Take:
-    """What a client says; a NetworkError if it can't be read."""
+    """Read a frame of a client. NetworkError if it can't be read."""
     return _read(_to_broker, frame)
 
 
 def read_told(frame: bytes) -> Reply | MailFrame:
-    """What a broker says; a NetworkError if it can't be read."""
+    """Read a frame of a broker. NetworkError if it can't be read."""
     return _read(_to_client, frame)
 
 
@@ -149,7 +149,7 @@ def _read(decoder: "msgpack.Decoder[_Read]", frame: bytes) -> _Read:
 
 
 def read_events(events: bytes, ids: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch that somebody else has written; a NetworkError if it isn't one of this schema, with ids for its rows."""
+    """Read a batch that another process has written. NetworkError if it isn't of this schema, or ids are missing."""
     try:
         batch = read_batch(events, schema)
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:

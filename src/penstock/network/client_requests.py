@@ -1,9 +1,9 @@
-"""What clients ask of their broker: it is answered when it is so everywhere (docs/NETWORK.md, "Settled").
+"""The requests of clients to their broker. Each is answered when it holds everywhere (docs/NETWORK.md, "Settled"):
 
-subscribe   everything told so far is settled, and no known broker is lost
-advertise   everything told so far is settled; until then events under it are held
-publish     the events are in the outbox; later if too many are under way; refused if nothing announces them
-withdraw    the events that were published under it are done
+subscribe   when everything told so far is settled, and no known broker is lost
+advertise   when everything told so far is settled; until then events under it are held
+publish     when the events are in the outbox; later if too many are under way; refused if no advertisement matches them
+withdraw    when the events that were published under it are done
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from penstock.network.settling import wait_for
 
 
 class ClientRequests:
-    """See the module. Part of a broker, which gives it the time by `now`."""
+    """See the module. Part of a broker, which sets `now`."""
 
     def __init__(
         self,
@@ -46,20 +46,21 @@ class ClientRequests:
         self._settings, self._tables, self._events, self._put = settings, tables, events, put
         self.now = 0.0
         self.settled: list[int] = []
-        """Requests that wait for nothing but that no broker is lost."""
-        self._slow: list[int] = []  # publishers that wait for room
-        self._withdrawals: list[tuple[int, int, int]] = []  # and the last events before each
+        """Requests that wait only until no broker is lost."""
+        self._slow: list[int] = []  # requests to publish that wait for room
+        # Requests, their advertisements, and the number of the last events before each.
+        self._withdrawals: list[tuple[int, int, int]] = []
         self.unsettled: set[int] = set()
-        """Advertisements of clients, by their own numbers."""
+        """The numbers of clients' advertisements that aren't settled."""
         self._announced = LiveMatcher(settings.schema, operators=settings.operators)
         self._advertisement_texts: dict[int, str] = {}
 
     def __len__(self) -> int:
-        """How many wait for an answer."""
+        """How many requests wait for an answer."""
         return len(self.settled) + len(self._slow) + len(self._withdrawals)
 
     def restore(self, start: Start) -> None:
-        """What clients had asked for when the broker stopped."""
+        """Take back what clients had asked for when the broker stopped."""
         for number, text in start.subscriptions:
             self._tried(None, self._tables.subscribe, number, text)
         for number, text in start.advertisements:
@@ -111,11 +112,11 @@ class ClientRequests:
         self._advertisement_texts[number] = text
 
     def withdraw(self, given: Withdraw) -> None:
-        """Take an advertisement back, when nothing depends on it any longer."""
+        """Take an advertisement back as soon as nothing depends on it any longer."""
         self._withdrawals.append((given.request, given.advertisement, self._events.last))
 
     def _end_withdrawals(self) -> None:
-        """Advertisements go when the events that were published under them are done: these may be matched anew."""
+        """End advertisements once the events published under them are done, since these may be matched anew."""
         waiting = []
         for request, number, last in self._withdrawals:
             oldest = self._events.oldest
@@ -179,7 +180,7 @@ class ClientRequests:
         return lists.offsets.to_numpy(), lists.flatten().to_numpy()
 
     def _must_hold(self, events: pa.RecordBatch, is_joined: bool) -> bool:
-        """Whether events must wait: some are covered by no advertisement that is settled, or nobody is known yet."""
+        """Whether events must wait: some match no settled advertisement, or this broker hasn't joined yet."""
         if not is_joined:
             return True
         if not self.unsettled or not self._settings.advertisements:
@@ -190,7 +191,7 @@ class ClientRequests:
         return bool((np.diff(settled) == 0).any())
 
     def _tried(self, request: int | None, act: Callable[..., Any], *given: Any) -> bool:
-        """Do what may be refused; whether it was done."""
+        """Do what may be refused. Returns whether it was done."""
         try:
             act(*given)
         except PenstockError as error:

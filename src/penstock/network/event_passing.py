@@ -6,10 +6,10 @@
 
 A broker answers for the events of a message when its own clients have them and all neighbours that it passed them on
 to have answered. `missed` are the brokers that may lack them: those that are lost here, and those behind a link that
-went down meanwhile. Only the publisher's broker remembers; the others forget, and repeats do no harm, since clients
-drop them by the event's id. Events of one message share their fate, so nothing is kept per event. So do those of
-messages that come together from one neighbour: they are matched and go on as one batch, and are answered for together.
-The busier a broker is, the more wait for it at a time, and the less each of them costs.
+went down meanwhile. Only the publisher's broker remembers events; the others forget them. Repeats do no harm, since
+clients drop them by the event's id. Events of one message share their fate, so nothing is kept per event. Messages that
+come together from one neighbour share it, too: they are matched and passed on as one batch, and are answered for
+together. So the busier a broker is, the more messages wait for it at a time, and the less each of them costs.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,15 +38,15 @@ from penstock.network.routing import CLIENT, RoutingTables
 from penstock.network.wire import Done, Events, WireError
 
 FEW_EVENTS = 24
-"""From here on they are matched as a batch."""
+"""From so many events on, they are matched as a batch."""
 _EVERYBODY: frozenset[str] = frozenset()
 
 
 @dataclass(eq=False, slots=True)
 class _Kept:
-    """Events in the outbox: on their way in so many flights, and owed to these brokers.
+    """Events in the outbox: on their way in so many `flights`, and owed to brokers that have missed them.
 
-    Held events have not been sent at all: `held` are the advertisements that must be settled first.
+    If `held` isn't None, they haven't been sent at all: it has the advertisements that must be settled first.
     """
 
     ids: bytes
@@ -65,7 +65,7 @@ class _Kept:
 
 
 class _Gathered(NamedTuple):
-    """The events of a message that haven't been matched."""
+    """The events of a message that wait to be matched."""
 
     number: int
     message: Events
@@ -133,7 +133,7 @@ class EventPassing:
             self._held[number] = kept
 
     def restore(self, kept: tuple[Kept, ...], joined: bool) -> None:
-        """What was in the outbox when the broker stopped: it is owed to all that are known."""
+        """Take back what was in the outbox when the broker stopped: it is owed to all known brokers."""
         for one in sorted(kept, key=lambda one: one.number):
             self._next = max(self._next, one.number + 1)
             mine = self._keep(one.number, one.ids, one.events)
@@ -145,7 +145,7 @@ class EventPassing:
                 self._held[one.number] = mine
 
     def release(self, unsettled: set[int]) -> None:
-        """Send what is held, but for what waits for advertisements that aren't settled."""
+        """Send the held events, except those that wait for advertisements that aren't settled."""
         if not self._held:
             return
         for number, kept in list(self._held.items()):
@@ -156,7 +156,7 @@ class EventPassing:
                 self._send_new(number, kept, self.read(kept.body, kept.ids))
 
     def send_again(self) -> None:
-        """Send what is owed to brokers that are in reach."""
+        """Send the events that are owed to brokers in reach."""
         if not self._owed:
             return
         again: dict[int, set[str]] = {}
@@ -169,7 +169,7 @@ class EventPassing:
             self._send(number, kept, frozenset(again[number]))
 
     def forget(self, names: list[str]) -> None:
-        """Nothing is owed to these any longer."""
+        """Nothing is owed to these brokers any longer."""
         for name in names:
             for number in self._owed.pop(name, ()):
                 self._kept[number].owed.discard(name)
@@ -208,7 +208,7 @@ class EventPassing:
     # --- passing on -------------------------------------------------------------------------------
 
     def receive(self, link: OpenLink, number: int, message: Events) -> None:
-        """Events of a neighbour, which wait for `pass_gathered`. WireError if they can't be read."""
+        """Take events of a neighbour; they wait for `pass_gathered`. WireError if they can't be read."""
         events = self.read(message.body, message.ids)
         link.events_in += len(events)
         mine = self._gathered.setdefault((link, message.only), [])
@@ -218,7 +218,7 @@ class EventPassing:
             self.pass_gathered()
 
     def pass_gathered(self) -> None:
-        """Pass on what has come from neighbours: for whatever else is done, it must be as if it were on its way."""
+        """Pass on the events that have come from neighbours. They must be on their way before anything else is done."""
         if not self._gathered:
             return
         gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
@@ -240,7 +240,7 @@ class EventPassing:
         only: frozenset[str],
         body: bytes | None,
     ) -> None:
-        """Deliver events to own clients, and send them where somebody wants them. `body`: the events, if known."""
+        """Deliver events to own clients, and send them where somebody wants them. `body`: their bytes, if known."""
         for link, rows, numbers in self.destinations(flight, events, only):
             if link is None:
                 self._put(Deliver(ids, events, rows, self._tables.subscription[numbers]))
@@ -257,9 +257,10 @@ class EventPassing:
     def destinations(
         self, flight: Flight, events: pa.RecordBatch, only: frozenset[str] = _EVERYBODY
     ) -> Iterator[tuple[OpenLink | None, Int64s, Int64s]]:
-        """Where events go, None being own clients: pairs of a row and the number of the region that it is in there.
+        """Where events go: links, or None for own clients, each with the rows that go there.
 
-        The flight begins with this broker itself, which answers when it has sent them.
+        With each row comes the number of the region that it is in. The flight begins with this broker itself, which
+        answers when it has sent the events.
         """
         known, upstream = self._known, flight.upstream
         flight.missed |= only - known.in_reach - {self._me} if only else known.lost.keys()
@@ -317,7 +318,7 @@ class EventPassing:
             self.answered(found[0])
 
     def fail(self, link: OpenLink) -> None:
-        """A link is down: all that are behind it may lack what was on its way."""
+        """A link is down: the brokers behind it may lack what was on its way."""
         flights, link.flights = link.flights, {}
         for flight, names in flights.values():
             flight.missed |= names
@@ -375,7 +376,7 @@ class EventPassing:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def read(self, body: bytes, ids: bytes) -> pa.RecordBatch:
-        """WireError if the bytes are no events of the network's schema."""
+        """Read events. WireError if the bytes aren't events of the network's schema."""
         try:
             events = read_batch(body, self._schema)
         except (pa.ArrowException, OSError, EOFError, ValueError, KeyError) as error:
@@ -386,7 +387,7 @@ class EventPassing:
 
 
 def distinct_rows(rows: Int64s, count: int) -> Int64s:
-    """The rows of a batch of so many that occur, ascending.
+    """The distinct rows among some, ascending; `count` is how many rows the batch has.
 
     >>> distinct_rows(np.array([1, 1, 3]), 5).tolist()
     [1, 3]

@@ -4,12 +4,13 @@
     clients ┼─▶ queue ─▶ thread 1: Broker.step, many at once ─▶ queue ─▶ thread 2: one transaction ─▶ frames, replies,
     time ──┘                                                                                          mail
 
-Nothing blocks the first thread: no disk, no socket. While the second syncs, what the broker does next gathers, so the
-more there is to do, the less each costs. Frames leave when what they depend on is on disk, in the order of the steps.
-That something may go from the disk is written with the next that must be there: if it is lost, something is done again
-that clients know by its id.
+Nothing blocks the first thread: no disk, no socket. While the second syncs, the effects of further steps gather, so the
+more there is to do, the less each step costs. Frames leave in the order of the steps, when what they depend on is on
+disk. A deletion waits until something is written that must be on disk: if the deletion is lost, something is sent
+again, and clients recognise it by its id.
 
-A step or a disk that fails ends the host (`failed` says why): started again, it goes on from what is on disk.
+If a step or the disk fails, the host ends (`failed` says why). When it is started again, it goes on from what is on
+disk.
 """
 
 import contextlib
@@ -74,10 +75,10 @@ from penstock.network.mail_delivery import MailDelivery
 
 _log = logging.getLogger("penstock.network")
 
-_AT_ONCE = 1_000  # inputs that are taken before what follows from them is written
+_AT_ONCE = 1_000  # inputs that are taken before their effects are written
 _NOTICES = 100
-_TIDY = 1.0  # seconds after which what can wait is written, if nothing else is
-_MOST_LATER = 10_000  # changes that wait
+_TIDY = 1.0  # seconds after which changes that can wait are written, if nothing else is
+_MOST_LATER = 10_000  # changes that wait, at most
 _REQUESTS = (Subscribe, Unsubscribe, Advertise, Withdraw, Publish)
 _END = object()
 
@@ -86,14 +87,14 @@ OpenLink = Callable[[Receiver], Link]
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """What a host holds for its clients: bytes of mail for each, beyond which the oldest goes."""
+    """What a host holds for its clients: bytes of mail for each, beyond which the oldest mail is dropped."""
 
     mail_bytes: int = 1 << 30
 
 
 @dataclass(slots=True)
 class _Effects:
-    """What some steps have brought: all changes first, then what is sent."""
+    """The effects of some steps: all changes are made first, then the rest is sent."""
 
     changes: list[Change] = field(default_factory=list)
     frames: list[tuple[str, bytes]] = field(default_factory=list)
@@ -168,7 +169,7 @@ class BrokerHost:
         return self._ended.wait(timeout)
 
     def close(self) -> None:
-        """End when what was taken in is written and sent."""
+        """End, once everything that was taken in is written and sent."""
         self._inputs.put(_END)
         for thread in self._threads:
             thread.join()
@@ -211,7 +212,7 @@ class BrokerHost:
         return self._epoch + time.monotonic()
 
     def _next_inputs(self) -> list[Any]:
-        """What has come in: wait for the first, take what else there is. Empty if time has come."""
+        """Wait for an input, and take all others that are there. [None] if time has passed and none has come."""
         given: list[Any] = []
         left = max(0.0, self._wake - self._now()) if self._wake < math.inf else None
         try:
@@ -265,7 +266,7 @@ class BrokerHost:
         return Reply(ask.life, ask.number, None, msgspec.json.encode(self._status()))
 
     def _turn(self, turns: list[tuple[str, Turn]], effects: _Effects) -> None:
-        """Do what clients' wishes, or answers to them, come to. More may follow from that."""
+        """Carry out the turns that clients' wishes, or answers to them, lead to. More may follow from these."""
         ahead = deque(turns)
         while ahead:
             client, turn = ahead.popleft()
@@ -281,9 +282,9 @@ class BrokerHost:
                 effects.changes.append(turn)
 
     def _take(self, effects: _Effects, given: Input | None = None) -> list[Answer]:
-        """A step, frames that wait first, and its effects.
+        """Make a step, with the frames that wait and then what is `given`, and note its effects.
 
-        Answers are left to whoever makes a request; if nobody does, they are seen to here.
+        If a request is given, the answers are returned; otherwise they are handled here.
         """
         answers = []
         inputs, self._frames = self._frames if given is None else [*self._frames, given], []
@@ -390,7 +391,7 @@ class BrokerHost:
         """A thread that fails ends the other one."""
         try:
             work()
-        except BaseException as error:  # noqa: BLE001  whatever it is, nothing goes on after it
+        except BaseException as error:  # noqa: BLE001  after any error, nothing goes on
             _log.exception("the broker ends")
             self.failed = self.failed or error
             self._inputs.put(_END)
@@ -400,7 +401,7 @@ class BrokerHost:
 
 
 def _without_what_went(changes: list[Change]) -> list[Change]:
-    """Changes without events that are put into the outbox and taken out again: those are everywhere already."""
+    """The changes without those that put events into the outbox and take them out again: these events are done."""
     gone = {change.number for change in changes if isinstance(change, DropEvents)}
     if not gone:
         return changes
@@ -413,4 +414,4 @@ def _without_what_went(changes: list[Change]) -> list[Change]:
 
 
 def _ignore(name: str, lives: bool) -> None:
-    """A switchboard within a process says nothing that is needed."""
+    """Nobody needs to know who is on the switchboard."""

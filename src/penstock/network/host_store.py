@@ -1,12 +1,12 @@
-"""`broker.db`: what a broker keeps over its own death, in SQLite; many changes to one sync.
+"""`broker.db`: what a broker still has when it is started again, in SQLite. Many changes share one sync.
 
     starts           how often it was started: each start is an incarnation of its own
     client_texts     what its clients subscribed and advertised, each under a number at this broker
     outbox           events of its clients that aren't everywhere yet
-    known_brokers    those that it owes them to
+    known_brokers    the brokers that it owes these events to
     mail             what its clients haven't taken yet, in the order in which they get it
-    recent_mail      ids of what they were sent last, by which repeats are dropped
-    dropped_mail     how many events of each client were dropped, since it left too much lying
+    recent_mail      ids of events that clients were sent last, by which repeats are dropped
+    dropped_mail     how many events of each client were dropped, since it left too much mail unread
 
 One thread writes. `write` is a transaction: all of it is on disk when it returns, or none.
 """
@@ -78,9 +78,9 @@ class ForgetText:
 
 @dataclass(frozen=True, slots=True)
 class ForgetMail:
-    """A client is done with what it was sent, up to a number; or repeats that far back aren't looked for any longer.
+    """A client is done with its mail up to a number. If `recent`, only the ids of that mail aren't needed any longer.
 
-    `dropped`: so many events of it have never been taken.
+    `dropped`: how many events of it the client has never taken.
     """
 
     client: str
@@ -91,7 +91,7 @@ class ForgetMail:
 
 @dataclass(frozen=True, slots=True)
 class ForgetClient:
-    """A client has left for good. Only the number of its last mail is kept, so that a number is never given twice."""
+    """A client has left for good. Only the number of its last mail is kept, so that no number is given twice."""
 
     client: str
     last: int
@@ -103,7 +103,7 @@ Change = (
 
 
 class HostStore:
-    """The database, opened: one process at a time has it."""
+    """The database, opened: only one process at a time can have it."""
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
@@ -210,7 +210,8 @@ class HostStore:
 
 
 def split_ids(ids: bytes) -> list[bytes]:
-    """
+    """The single ids.
+
     >>> split_ids(bytes(range(32)))[1][:4]
     b'\\x10\\x11\\x12\\x13'
     """
@@ -218,7 +219,7 @@ def split_ids(ids: bytes) -> list[bytes]:
 
 
 def _grouped(changes: Iterable[Change]) -> Iterator[tuple[str, list[tuple[object, ...]]]]:
-    """Statements with the rows of each: neighbours that have the same one go together."""
+    """Statements with the rows of each: changes in a row that have the same statement go together."""
     before, rows = "", list[tuple[object, ...]]()
     for change in changes:
         for statement, row in _statements(change):

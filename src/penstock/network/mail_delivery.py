@@ -1,7 +1,8 @@
 """Mail on its way from a broker to its clients: sent when it is on disk, kept until the client is done with it.
 
-A client says how far mail has come to it, and how far it is done with it. What is under way to it is bounded; what
-waits on disk is too, and beyond that the oldest goes: the client is told how many events it has missed.
+A client says up to which number mail has come to it, and up to which it is done with it. Mail under way to it is
+bounded. So is mail that waits on disk: beyond the bound the oldest is dropped, and the client is told how many events
+it has missed.
 """
 
 import logging
@@ -17,7 +18,7 @@ from penstock.network.host_store import ForgetMail, HostStore, Mail
 _log = logging.getLogger("penstock.network")
 
 _UNDER_WAY = 64  # batches that are sent and haven't been received
-_FRAME = 256 << 10  # bytes of events in a frame, if there is more than one batch
+_FRAME = 256 << 10  # bytes of events in a frame that has more than one batch
 
 
 class _Waiting(NamedTuple):
@@ -28,7 +29,7 @@ class _Waiting(NamedTuple):
 
 @dataclass(slots=True)
 class _Box:
-    """The mail of one client: what waits for it, and how far it is."""
+    """The mail of one client: what waits for it, and how far the client is."""
 
     waiting: deque[_Waiting] = field(default_factory=deque)
     size: int = 0  # bytes of events
@@ -64,7 +65,7 @@ class MailDelivery:
             self._box(client).dropped = dropped
 
     def figures(self) -> dict[str, dict[str, int | bool]]:
-        """How the mail of each client stands. From any thread."""
+        """Figures of the mail of each client. May be called from any thread."""
         return {
             client: {
                 "batches": len(box.waiting),
@@ -76,13 +77,13 @@ class MailDelivery:
         }
 
     def note_stored(self, mail: Mail) -> None:
-        """There is more for a client."""
+        """More mail for a client has been stored."""
         batch = mail.batch
         waiting = _Waiting(batch.number, len(batch.ids) // ID_BYTES, len(batch.events))
         self._box(mail.client).add(waiting)
 
     def over_the_bound(self) -> list[ForgetMail]:
-        """What has to go, since clients have left too much lying. The last batch stays: with it they are told."""
+        """The mail to drop, of clients that left too much unread. The last batch stays: with it they are told."""
         found = []
         for client, box in self._boxes.items():
             if box.size <= self._most:
@@ -99,7 +100,7 @@ class MailDelivery:
         return found
 
     def take(self, client: str, take: Take) -> ForgetMail | None:
-        """A client says how far it is. What it is done with may go."""
+        """A client says how far it is. Returns what can be deleted, since the client is done with it."""
         box = self._box(client)
         is_new = not box.is_present or box.life != take.life
         box.is_present, box.life, box.received = True, take.life, take.received
@@ -122,7 +123,7 @@ class MailDelivery:
         self._boxes.pop(client, None)
 
     def push(self) -> None:
-        """Send what there is to all who have room for it."""
+        """Send waiting mail to all clients that have room for it."""
         for client, box in self._boxes.items():
             while box.is_present and box.sent < box.last:
                 room = _UNDER_WAY - (box.sent - box.received)

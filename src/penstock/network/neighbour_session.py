@@ -4,11 +4,12 @@
     parent                ◀──  Hello(mine, yours)                    HALF
     child    Packet       ──▶                                        OPEN, and so is the parent when it comes
 
-Who comes later in the order of brokers opens, the other answers. Both sides choose an epoch of their own; a session is
-the pair of them, so a frame of an earlier session is known by its epochs and dropped. Messages are numbered from 1,
-acknowledged cumulatively, and sent again after `repeat`; what comes out of order waits. Whoever is not heard for
-`silence` has failed, and whoever says hello with a newer epoch has started anew: the session is down, and what was not
-acknowledged is gone with it. So the layers above see messages in order and once, between `Up` and `Down`.
+The broker that comes later in the order of brokers opens, the other answers. Each side chooses an epoch of its own; a
+session is the pair of them, so a frame of an earlier session is recognised by its epochs and dropped. Messages are
+numbered from 1, acknowledged cumulatively, and sent again after `repeat`; messages that come out of order wait. If a
+neighbour isn't heard for `silence`, it has failed; if it says hello with a newer epoch, it has started anew. Then the
+session is down, and what wasn't acknowledged is gone with it. So the layers above see messages in order and once,
+between `Up` and `Down`.
 
 Pure: `receive` and `tick` are given the time and return what happened; `flush` returns the frames to send.
 """
@@ -66,7 +67,7 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a broker says of itself when it opens a session, and what it asks of others: may this rank come?"""
+    """What a broker says of itself when it opens a session, and which ranks may open one with it (`may_come`)."""
 
     rank: int
     network: str
@@ -88,7 +89,7 @@ class Session:
         self._reset()
 
     def _reset(self) -> None:
-        self._sent: deque[_Sent] = deque()  # and not acknowledged
+        self._sent: deque[_Sent] = deque()  # not acknowledged yet
         self._queue: deque[tuple[int, bytes]] = deque()  # not sent yet
         self._last = 0  # number given to a message
         self._came = 0  # last number that came in order
@@ -105,7 +106,7 @@ class Session:
 
     @property
     def last_number(self) -> int:
-        """Of the last message sent in this session; 0 if there was none."""
+        """The number of the last message sent in this session; 0 if there was none."""
         return self._last
 
     @property
@@ -130,7 +131,7 @@ class Session:
         self._reset()
 
     def send(self, message: bytes) -> int:
-        """Send a message in this session; its number."""
+        """Send a message in this session. Returns its number."""
         assert self.is_open
         self._last += 1
         self._queue.append((self._last, message))
@@ -179,7 +180,7 @@ class Session:
         self._say_hello(now)
 
     def _again(self, hello: Hello, now: float) -> None:
-        """A hello of the session that there is: an answer to it got lost."""
+        """A repeated hello of the current session: an answer to it got lost."""
         self._heard = now
         if hello.yours == self._mine:
             self._must_ack = True
@@ -205,7 +206,7 @@ class Session:
                 yield Got(number, message)
             elif number > self._came and len(self._early) < _MOST_WAITING:
                 self._early[number] = message
-            # What is said of a message may end the session.
+            # Acting on a message may end the session.
             if not self.is_open:
                 return
         while self._came + 1 in self._early:
@@ -221,14 +222,14 @@ class Session:
         yield Up(self._rank)
 
     def fail(self, reason: str) -> Iterator[Happened]:
-        """End the session because of what its neighbour does, or because the link says that it is gone."""
+        """End the session because of what the neighbour does, or because the link says that it is gone."""
         if self._yours is not None and not self.is_closed:
             self._frames.append(Bye(self._yours, reason))
         yield from self._down(reason)
 
     def _down(self, reason: str) -> Iterator[Happened]:
         if self.is_open:
-            # Before it is closed: what was taken from the neighbour and is still to be answered may be sent, in vain.
+            # Before it is closed, as answers to the neighbour's messages may still be sent, in vain.
             yield Down(reason)
         self._state = _State.CLOSED
         self._reset()
@@ -236,7 +237,7 @@ class Session:
     # --- time -------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> Iterator[Happened]:
-        """What is due by now."""
+        """Do what is due by now."""
         silent = now - self._heard >= self._times.silence
         if self._state in (_State.OPEN, _State.HALF) and silent:
             yield from self._down(f"nothing heard for {self._times.silence:g} s")
@@ -280,7 +281,7 @@ class Session:
         return [encode(frame) for frame in frames]
 
     def _repeats(self, now: float) -> Iterator[Packet]:
-        """Everything that isn't acknowledged once more."""
+        """Everything that isn't acknowledged, to be sent once more."""
         run: list[_Sent] = []
         size = 0
         for one in self._sent:

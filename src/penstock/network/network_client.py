@@ -8,9 +8,9 @@
             …
             client.done(mail)
 
-What a broker is asked is asked again until it is answered, whether it is killed and started again meanwhile or not. The
-broker keeps a client's subscriptions and its mail: a client that comes back under its name goes on after what it was
-done with.
+A client repeats what it asks until the broker answers, even if the broker is killed and started again meanwhile. The
+broker keeps a client's subscriptions and its mail: a client that comes back under its name goes on after the last mail
+that it was done with.
 """
 
 import os
@@ -83,7 +83,7 @@ class _Asked:
 
 
 class NetworkClient:
-    """For any thread. One client of a name at a time: of two, the broker serves the one that spoke last."""
+    """May be used by any thread. Of two clients with the same name, the broker serves the one that spoke last."""
 
     def __init__(self, open_link: OpenLink, broker: str, name: str) -> None:
         self.broker, self.name = broker, name
@@ -110,7 +110,7 @@ class NetworkClient:
         network: str = NETWORK,
         config: Mapping[str, Any] | None = None,
     ) -> "NetworkClient":
-        """A client over Zenoh; `config` is Zenoh's own, for TLS and who we are."""
+        """A client over Zenoh. `config` is Zenoh's own, for TLS and who we are."""
         place = ZenohPlace(connect=endpoints, mode="client", config=config or {})
 
         def open_link(name: str, receiver: Receiver) -> Link:
@@ -130,11 +130,11 @@ class NetworkClient:
         self.close()
 
     def close(self) -> None:
-        """Leave. What the broker keeps for this client stays."""
+        """Close the connection. What the broker keeps for this client stays."""
         self._ending.set()
         self._mail.put(None)
         self._thread.join()
-        with self._send_lock:  # whoever still reads may be telling how far it is
+        with self._send_lock:  # a thread that still reads may be sending how far it is
             self._link.close()
         with self._lock:
             left = list(self._asked.values())
@@ -149,21 +149,21 @@ class NetworkClient:
     # --- asking --------------------------------------------------------------------------------------
 
     def subscribe(self, subscription: int, text: str, timeout: float | None = None) -> None:
-        """Subscribe under a number of one's own; another text under the same number replaces it."""
+        """Subscribe under a number of the client's own. Another text under the same number replaces it."""
         self._wait(self.ask(SubscribeTo(subscription, text)), timeout)
 
     def unsubscribe(self, subscription: int, timeout: float | None = None) -> None:
         self._wait(self.ask(UnsubscribeFrom(subscription)), timeout)
 
     def advertise(self, advertisement: int, text: str, timeout: float | None = None) -> None:
-        """Say what is going to be published; return when all who want it have said so."""
+        """Say what is going to be published. Returns when all subscriptions to it have come to this broker."""
         self._wait(self.ask(AdvertiseThat(advertisement, text)), timeout)
 
     def withdraw(self, advertisement: int, timeout: float | None = None) -> None:
         self._wait(self.ask(WithdrawThat(advertisement)), timeout)
 
     def leave(self, timeout: float | None = None) -> None:
-        """Leave for good: all subscriptions and advertisements are taken back, and mail that wasn't read goes."""
+        """Leave for good: all subscriptions and advertisements are taken back, and mail that wasn't read is deleted."""
         self._wait(self.ask(LeaveForGood()), timeout)
 
     def publish(
@@ -172,7 +172,7 @@ class NetworkClient:
         ids: Sequence[bytes] | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Publish events; return when the broker keeps them. The same id again is the same event."""
+        """Publish events. Returns when the broker keeps them. Events with the same id count as the same event."""
         for answer in self.publish_later(events, ids):
             self._wait(answer, timeout)
 
@@ -181,7 +181,7 @@ class NetworkClient:
         events: Sequence[Mapping[str, Any]] | pa.RecordBatch,
         ids: Sequence[bytes] | None = None,
     ) -> list["Future[bytes]"]:
-        """Publish events, and be told when the broker keeps them: one answer for some of them each."""
+        """Publish events without waiting. Each answer comes when the broker keeps some of them."""
         batch = events if isinstance(events, pa.RecordBatch) else batch_of(events, self.arrow)
         if batch.schema != self.arrow:
             batch = _conform(batch, self.arrow)
@@ -199,22 +199,22 @@ class NetworkClient:
         ]
 
     def status(self, timeout: float | None = 10.0) -> dict[str, Any]:
-        """How the broker stands."""
+        """The status of the broker."""
         found: dict[str, Any] = msgspec.json.decode(self._wait(self.ask(Status()), timeout))
         return found
 
     @property
     def schema(self) -> Schema:
-        """Of the network's events."""
+        """The schema of the network's events."""
         return self._described()[0]
 
     @property
     def arrow(self) -> pa.Schema:
-        """Of the network's events, as batches have it."""
+        """The schema of the network's events, as Arrow batches have it."""
         return self._described()[1]
 
     def statuses(self, brokers: Sequence[str], timeout: float) -> list[dict[str, Any]]:
-        """How other brokers of the network stand, as far as they answer in time."""
+        """The statuses of other brokers of the network, as far as they answer in time."""
         deadline = time.monotonic() + timeout
         found = []
         for answer in [self.ask(Status(), broker) for broker in brokers]:
@@ -224,7 +224,7 @@ class NetworkClient:
         return found
 
     def ask(self, wish: Wish, broker: str | None = None) -> "Future[bytes]":
-        """Ask one's broker, or another; the answer, when it has come. NetworkError in it: the broker refuses."""
+        """Ask the client's broker, or another. The future has the answer, or a NetworkError if the broker refuses."""
         answer: Future[bytes] = Future()
         to = broker or self.broker
         with self._lock:
@@ -262,13 +262,13 @@ class NetworkClient:
     # --- mail ----------------------------------------------------------------------------------------
 
     def start_reading(self, after: int = 0) -> None:
-        """Ask for mail that comes after a number: 0, or the last that one is done with."""
+        """Ask for mail that comes after a number: 0, or the last that the client is done with."""
         self._arrived = self._received = self._done = after
         self._heard = time.monotonic()
         self._send_take(again=True)
 
     def read(self, timeout: float | None = None) -> Iterator[ReceivedMail]:
-        """Mail as it comes; the end if none comes for so many seconds."""
+        """Yields mail as it comes. Ends if none comes for `timeout` seconds."""
         if self._received < 0:
             self.start_reading()
         while not self._ending.is_set():
@@ -288,7 +288,7 @@ class NetworkClient:
         return not self._mail.empty()
 
     def done(self, mail: ReceivedMail | int) -> None:
-        """What was read up to this mail may go: it won't be sent again."""
+        """Say that all mail up to this one is done with: it won't be sent again."""
         number = mail if isinstance(mail, int) else mail.number
         self._done = max(self._done, number)
         self._send_take()
@@ -360,7 +360,7 @@ class NetworkClient:
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of another schema as one of the network's: by name, null where there is nothing."""
+    """A batch of another schema in the network's schema: columns go by name, and those that it lacks are null."""
     try:
         columns = [
             batch.column(field.name).cast(field.type)
@@ -375,4 +375,4 @@ def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _ignore(name: str, lives: bool) -> None:
-    """Whether its broker is there, a client finds out by its answers."""
+    """A client finds out by answers whether its broker is there."""

@@ -12,10 +12,10 @@ from penstock.network.wire import Message, encode
 
 @dataclass(eq=False, slots=True)
 class Flight:
-    """Events on their way beyond this broker: who is told when all have answered, and whom they have missed.
+    """Events on their way beyond this broker: which link to answer when all have answered, and which brokers lack them.
 
-    They came over `upstream`, in its messages `numbers`; or they are of this broker's outbox, under the only number.
-    `has_missed_here`: the broker's own clients are among those whom they have missed.
+    They came over `upstream`, in its messages `numbers`. Without `upstream` they are from this broker's outbox, under
+    the only number. `has_missed_here`: this broker's own clients lack them, too.
     """
 
     upstream: "OpenLink | None"
@@ -39,11 +39,11 @@ class LinkTraffic:
 
 @dataclass(eq=False, slots=True)
 class OpenLink:
-    """See the module. `slot` is the link's number in arrays; never used again.
+    """See the module. `slot` is the link's number in arrays; it is never used again.
 
-    `names` are the brokers behind it, itself included, in reach or not; in reach (`is_reached`) once everything up to
-    `goal` is settled, which is what it was told in the summary. Entries and advertisements are by the numbers that the
-    neighbour gave them; the broker's own numbers stand beside them.
+    `names` are the brokers behind the link, the neighbour included. They are in reach (`is_reached`) once everything up
+    to message `goal` is settled: all that the neighbour was told until its summary came. Entries and advertisements go
+    by the numbers that the neighbour gave them; the broker's own numbers are beside them.
     """
 
     name: str
@@ -62,7 +62,7 @@ class OpenLink:
     flights: dict[int, tuple[Flight, frozenset[str]]] = field(default_factory=dict)
     settle_due: int = 0
     settle_sent: int = 0
-    # For status and experiments: what came over the link, and what of it was for nobody.
+    # For status and experiments: how much came over the link, and how much of that was for nobody.
     events_in: int = 0
     events_in_vain: int = 0
     events_out: int = 0
@@ -73,7 +73,7 @@ class OpenLink:
         return self.session.send(encode(message))
 
     def tell(self, message: Message) -> None:
-        """Send a message that changes what the neighbour knows: it will be settled."""
+        """Send a message that changes what the neighbour knows: the neighbour will settle it."""
         self.settling.told = self.send(message)
 
     def told_regions(self) -> dict[str, list[Region]]:

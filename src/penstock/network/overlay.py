@@ -1,8 +1,8 @@
 """Which neighbour is the parent, and when another is tried.
 
-A broker has a list of those that may be its parent, all of them before it in the order of brokers, so that no circle
-can come about. It tries them in turn, each for a while, longer after each round without success. It stays with the one
-that answers until that session is down; then the next one is tried. A broker without such a list is the root.
+A broker has a list of possible parents, all of them before it in the order of brokers, so that there is never a circle.
+It tries them in turn, each for a while, longer after each round without success. It stays with the one that answers
+until that session is down; then it tries the next one. A broker without such a list is the root.
 """
 
 from penstock.network.broker_settings import Place, Times
@@ -35,14 +35,14 @@ class Overlay:
         return self._pause is not None and now >= self._pause
 
     def begin(self, now: float) -> None:
-        """The parent is tried from now on."""
+        """Note that the parent is tried from now on."""
         self._since, self._pause = now, None
 
     def connected(self) -> None:
         self._since, self._failures = None, 0
 
     def is_too_late(self, now: float) -> bool:
-        """Whether the one that is tried has had its time."""
+        """Whether the parent that is tried hasn't answered in its time."""
         return self._since is not None and now >= self._since + self._patience()
 
     def fail(self, now: float) -> None:

@@ -6,16 +6,16 @@
                       └────▶ match ─▶ node ─▶ own clients, PayloadEvents
                       wait    ↑ wait   ↑
 
-Events wait twice at most: to be matched, if somebody tests an attribute of a payload that isn't here; and to be sent or
-delivered, if it isn't here then. Meanwhile their flight isn't answered. A payload that nobody has any longer counts as
-missed by those whom the events were for: the publisher's broker sends them again as plain `Events`, which have
-everything. So does every broker what it sends for some brokers only.
+Events wait twice at most: to be matched, if some subscription tests an attribute of a payload that isn't here, and to
+be sent or delivered, if the payload isn't here then. Meanwhile their flight isn't answered. If nobody has the payload
+any longer, the brokers that the events were for count as having missed them, and the publisher's broker sends the
+events again, as plain `Events`, which are whole. Whatever is sent for some brokers only is sent as plain `Events`, too.
 
-Who waits must not lose anybody who moves meanwhile: a broker that was behind a link when the events came, or were
-matched, and isn't behind it when they go on, counts as missed.
+A broker may move while events wait, and must not miss them unnoticed: if it was behind a link when the events came, or
+were matched, and isn't behind it when they go on, it counts as having missed them.
 
-A broker without payloads in its settings is a plain one. It never says that it has had a payload, so what it gets is
-whole, and it passes that on whole, with the headers.
+A broker without payloads in its settings is a plain one. It never says that it has had a payload, so it gets events
+whole, and passes them on whole, with the headers.
 """
 
 from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ _NO_MEMORY = PayloadLimits(directory_bytes=0, repository_bytes=0)
 
 
 class Passing(Protocol):
-    """What is wanted of `EventPassing`."""
+    """The part of `EventPassing` that is used here."""
 
     now: float
 
@@ -88,7 +88,7 @@ class _ToMatch:
 
 @dataclass(eq=False, slots=True)
 class _ToClients:
-    """Events for subscriptions here, which are known by their entries: they may have gone when the events can go."""
+    """Events for subscriptions here. A subscription may end meanwhile: its entry shows whether it did."""
 
     flight: Flight
     batch: StrippedBatch
@@ -134,7 +134,7 @@ class PayloadPassing:
     # --- the broker's own events -------------------------------------------------------------------
 
     def publish(self, flight: Flight, ids: bytes, events: pa.RecordBatch) -> bool:
-        """Send new events of the outbox with their payloads apart; whether there are any."""
+        """Send new events of the outbox with their payloads apart. False, and nothing is sent, if they have none."""
         if self._is_plain:
             return False
         batch = strip_payloads(ids, events, self._payloads, self._me)
@@ -151,7 +151,7 @@ class PayloadPassing:
         return True
 
     def accounted(self, number: int) -> None:
-        """Events of the outbox aren't on their way any longer; who has missed them gets them with everything."""
+        """Events of the outbox aren't on their way any longer. Brokers that missed them get them whole."""
         carried = self._held.pop(number, None)
         if carried is not None:
             self._node.published(carried)
@@ -162,14 +162,14 @@ class PayloadPassing:
         self._node.link_up(link.name)
 
     def fail(self, link: OpenLink) -> None:
-        """A link is down: all that were behind it may lack what waits for it."""
+        """A link is down: the brokers behind it count as having missed what waits for it."""
         self._node.link_down(link.name)
         for waiting in self._to_link.pop(link.name, ()):
             waiting.flight.missed |= waiting.names
             self._passing.answered(waiting.flight)
 
     def tick(self) -> None:
-        """Time has passed: who hasn't given a payload isn't waited for any longer."""
+        """Time has passed: stop waiting for brokers that haven't given a payload in time."""
         self._do(self._node.tick(self._passing.now))
 
     def next_time(self) -> float | None:
@@ -179,7 +179,7 @@ class PayloadPassing:
     # --- what neighbours say -------------------------------------------------------------------------
 
     def receive(self, link: OpenLink, number: int, message: PayloadMessage) -> None:
-        """A message of a neighbour. WireError if it can't be read."""
+        """Take a message of a neighbour. WireError if it can't be read."""
         match message:
             case PayloadEvents():
                 self._receive_events(link, number, message)
@@ -194,7 +194,7 @@ class PayloadPassing:
                 self._do(self._node.answered(message.giver, message.id, message.content, now))
 
     def _route(self, message: PayloadAsked | PayloadGiven, origin: OpenLink | None = None) -> None:
-        """Towards the broker that it is for. If that is out of reach nobody is told: who asked won't wait for ever."""
+        """Pass on towards the broker that it is for, or drop it if that is out of reach: no asker waits for ever."""
         for link in self._tables.links.values():
             if message.to in link.names and link is not origin:
                 link.send(message)
@@ -230,7 +230,7 @@ class PayloadPassing:
     # --- passing on ----------------------------------------------------------------------------------
 
     def _pass_on(self, flight: Flight, batch: StrippedBatch, events: pa.RecordBatch) -> None:
-        """Match a batch by its events, whole as far as anybody tests them, and send it where it is wanted."""
+        """Match a batch by `events`, which have all attributes that are tested, and send it where it is wanted."""
         for link, rows, numbers in self._passing.destinations(flight, events):
             places = distinct(rows)
             some = batch.take(places)
@@ -259,7 +259,7 @@ class PayloadPassing:
         self._do(self._node.outgoing(batch.carried, [link.name], False, waiting, now))
 
     def _do(self, outputs: list[PayloadOutput]) -> None:
-        """What the node says."""
+        """Do what the node says."""
         for output in outputs:
             match output:
                 case PayloadsUnderstood(link, ids):
@@ -293,11 +293,11 @@ class PayloadPassing:
         flight.missed |= waiting.names - link.names - {link.name}
 
     def _complete(self, waiting: _ToMatch | _ToClients, event: CarriedEvent) -> None:
-        """Events are whole now."""
+        """Events are whole now: match them, or deliver them."""
         batch = waiting.batch.with_carried(event)
         try:
             events = batch.whole()
-        except PayloadError:  # its publisher's header is wrong: it has the event
+        except PayloadError:  # a header is wrong: the publisher still has the events
             self._miss(waiting)
             return
         if isinstance(waiting, _ToMatch):
@@ -315,7 +315,7 @@ class PayloadPassing:
         self._passing.answered(waiting.flight)
 
     def _miss(self, waiting: _ToMatch | _ToClients | _ToLink) -> None:
-        """Nobody has a payload of these events any longer, but their publisher."""
+        """Nobody but their publisher has a payload of these events any longer."""
         flight = waiting.flight
         match waiting:
             case _ToLink(link=link, names=names):

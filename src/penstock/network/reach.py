@@ -1,7 +1,7 @@
-"""Which brokers can be reached, through which neighbour; which are known and can't be: those are *lost*.
+"""Which brokers can be reached, and which are known but can't be: those are *lost*.
 
     known     every broker that was ever heard of, and not forgotten
-    in reach  those that a neighbour names whose session has been settled
+    in reach  those named by a neighbour whose link is reached (`open_link`)
     lost      the others, with the time since when
 
 Neighbours are told of both, so that all brokers that are connected know of the same lost ones: an event that is
@@ -14,7 +14,7 @@ from penstock.network.wire import Reach
 
 
 class KnownBrokers:
-    """See the module. `me` is never among the others."""
+    """See the module. `me` is never among them."""
 
     def __init__(self, me: str) -> None:
         self._me = me
@@ -23,14 +23,14 @@ class KnownBrokers:
         self.lost: dict[str, float] = {}  # since when
 
     def learn(self, names: Iterable[str], now: float) -> None:
-        """These exist; lost, until somebody reaches them."""
+        """These brokers exist. Those that are new are lost until they are reached."""
         for name in names:
             if name != self._me and name not in self.known:
                 self.known.add(name)
                 self.lost[name] = now
 
     def learn_lost(self, ages: Mapping[str, float], now: float, forget: float) -> None:
-        """Others can't reach these, since so many seconds."""
+        """Other brokers haven't been able to reach these for so many seconds."""
         for name, age in ages.items():
             if name == self._me or name in self.in_reach or age >= forget:
                 continue
@@ -38,7 +38,7 @@ class KnownBrokers:
             self.lost[name] = min(self.lost.get(name, now), now - max(age, 0.0))
 
     def reached(self, names: set[str], now: float) -> tuple[set[str], set[str]]:
-        """These are in reach now, and no others: those that were lost before, and those that are from now on."""
+        """These brokers are in reach now, and no others. Returns those that came into reach, and those now lost."""
         names = names - {self._me}
         found, gone = names - self.in_reach, self.in_reach - names
         self.known |= names
@@ -50,7 +50,7 @@ class KnownBrokers:
         return found, gone
 
     def forget_old(self, now: float, forget: float) -> list[str]:
-        """Those that have been lost for too long; they are forgotten."""
+        """Forget the brokers that have been lost for too long. Returns them."""
         old = [name for name, since in self.lost.items() if now - since >= forget]
         for name in old:
             del self.lost[name]
@@ -66,7 +66,7 @@ class ToldReach:
         self._lost: set[str] = set()
 
     def changes(self, come: set[str], lost: Mapping[str, float], now: float) -> Reach | None:
-        """What there is to tell it, if these are in reach through me and those are lost."""
+        """The message for it, when these are in reach through me and those are lost; None if nothing has changed."""
         new, gone = come - self._come, self._come - come
         unheard = {
             n: now - since for n, since in lost.items() if n not in self._lost and n not in gone

@@ -1,9 +1,9 @@
-"""Regions on the wire: exactly, hidden attributes included; what comes in is checked before anybody computes with it.
+"""Regions on the wire: exact, hidden attributes included. What comes in is checked before it is used.
 
-Paths stand once in a message, and boxes refer to them by place. Values are keys (`language.literals`), which mean the
-same to all brokers of one schema. A region that comes from outside must be one that `covering.reading` or a merger
-could have made: attributes of the schema, keys of their type, intervals in order, tests that can be evaluated. If not,
-there is a `WireError`: kernels and plans never see anything else.
+A path is in a message once, and boxes refer to it by its position. Values are keys (`language.literals`), which mean
+the same to all brokers of one schema. A region that comes from outside must be one that `covering.reading` or a merger
+could have made: attributes of the schema, keys of their type, intervals in order, tests that can be evaluated. If it
+isn't, there is a `WireError`: kernels and plans never see such a region.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,17 +37,17 @@ from penstock.network.wire import WireBox, WireEntry, WireError, WirePath
 _WIDE_BYTES = 16
 _MOST_STEPS = 64
 _MOST_KNOWN = 1_000  # values of an attribute that aren't checked again: short ones,
-_KNOWN_ENDS, _KNOWN_BYTES = 4, 64  # of so many ends of so many bytes
+_KNOWN_ENDS, _KNOWN_BYTES = 4, 64  # with at most so many ends, each of at most so many bytes
 _MOST_COMPUTED = 10_000  # characters of an expression
 _TRUTHS = {HOLDS, FAILS, NOT_NULL}
 _ORDERS = {*OUTCOMES.values(), OUTCOMES["="].complement().intersection(NOT_NULL), NOT_NULL}
-_INTEGER, _TEXT, _WIDE, _NONE, _ANSWER = range(5)  # what keys of an attribute are
+_INTEGER, _TEXT, _WIDE, _NONE, _ANSWER = range(5)  # the kinds of keys of an attribute
 
 
 def encode_regions(
     entries: Iterable[tuple[int, Region]],
 ) -> tuple[tuple[WirePath, ...], tuple[WireEntry, ...]]:
-    """Regions by number: the paths in them, and the entries of a message."""
+    """Regions with their numbers, as a message has them: the paths in them, and the entries."""
     places: dict[Path, int] = {}
     found = tuple(
         (number, tuple(_encoded(box, places) for box in region.boxes)) for number, region in entries
@@ -76,7 +76,7 @@ class RegionReader:
     def read(
         self, paths: Sequence[WirePath], entries: Sequence[WireEntry]
     ) -> list[tuple[int, Region]]:
-        """What `encode_regions` gave. WireError if somebody else has given it."""
+        """Read what `encode_regions` made. WireError if it can't have made this."""
         kinds = [self._kind(path) for path in paths]
         found: list[tuple[int, Region]] = []
         for number, boxes in entries:
@@ -106,7 +106,7 @@ class RegionReader:
         return tuple(found)
 
     def _kind(self, path: Path) -> "_ReadValues":
-        """What reads the values of an attribute. WireError if there is no such attribute."""
+        """The reader of an attribute's values. WireError if there is no such attribute."""
         if path not in self._kinds:
             if not 0 < len(path) <= _MOST_STEPS:
                 raise WireError("no path")
@@ -128,7 +128,7 @@ class RegionReader:
                 raise WireError("no expression")
             return _key_kind(self._type(path)), None
         if path[0] == CALL:
-            return _ANSWER, None  # taken for true on the way, whatever it is
+            return _ANSWER, None  # counts as true on the way, whatever it is
         asked = read_hidden(path)
         match asked:
             case TextAsked(of, test):
@@ -155,10 +155,10 @@ class RegionReader:
 
 @dataclass(frozen=True, slots=True)
 class _ReadValues:
-    """What the keys of an attribute are, which values alone it can have, and some that were found to be right.
+    """Reads the values of an attribute, by the kind of its keys. If `allowed` isn't None, it has only these values.
 
-    Most regions ask for few values, again and again. What is remembered is bounded, whatever a neighbour sends: some
-    short keys of the attributes of the schema.
+    Most regions have few values, which come again and again: so values that were checked are `known`. Their number is
+    bounded, whatever a neighbour sends: some short values for each attribute of the schema.
     """
 
     kind: int

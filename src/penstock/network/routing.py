@@ -5,10 +5,11 @@
     subscriptions (PRT)   ───────────────▶ subscriptions that meet an advertisement of that neighbour, covered and
                                            merged within the threshold
 
-Regions have numbers of this broker's own (*region numbers*), those of clients and of links alike; one live matcher
-holds all subscriptions, and an array says where each number leads. What changes is told as one message: what entered,
-then what left, so that a neighbour never has less than it needs, as when a cover leaves and what it covered comes back
-(make before break). Without advertisements every neighbour counts as having advertised everything.
+This broker gives all regions numbers of its own (*region numbers*), those of clients and of links alike. One live
+matcher holds all subscriptions, and an array says where each number leads. A change is told in one message: first what
+entered, then what left, so that a neighbour never has less than it needs (make before break). For example, a cover
+leaves after the entries that it covered have come back. If the broker doesn't use advertisements, every neighbour
+counts as having advertised everything.
 """
 
 from collections import Counter, deque
@@ -30,7 +31,7 @@ from penstock.network.wire import ADVERTISEMENTS, SUBSCRIPTIONS, Told
 
 _CHUNK = 256  # entries of one message
 CLIENT = -1
-"""Instead of a link's slot: the subscription is a client's."""
+"""Stands in the place of a link's slot if the subscription is a client's."""
 
 
 class RoutingTables:
@@ -72,7 +73,7 @@ class RoutingTables:
         return link
 
     def tell_all(self, link: OpenLink) -> None:
-        """Tell a neighbour what it must know from the beginning; what meets its advertisements comes later."""
+        """Tell a neighbour what it must know first. Subscriptions that meet its advertisements come later."""
         if not self._settings.advertisements:
             every = [(n, r) for n, (_, r) in self._regions.items() if r.boxes]
             if every:
@@ -163,7 +164,7 @@ class RoutingTables:
     # --- what clients want ------------------------------------------------------------------------
 
     def subscribe(self, subscription: int, text: str) -> None:
-        """A client's filter, in place of the one of the same number. FilterError, TooManyBoxes."""
+        """Add a client's filter, in place of one with the same number. Raises FilterError or TooManyBoxes."""
         wanted = region(text, self._settings.schema)
         number = self._number(CLIENT, wanted)
         try:
@@ -178,14 +179,14 @@ class RoutingTables:
         self._change_subscriptions(None, [(number, wanted)], gone)
 
     def unsubscribe(self, subscription: int) -> bool:
-        """Whether there was one of this number."""
+        """Remove a client's filter. Returns whether there was one with this number."""
         found = self.clients.pop(subscription, None)
         if found is not None:
             self._change_subscriptions(None, [], [found[0]])
         return found is not None
 
     def advertise(self, advertisement: int, text: str) -> Region:
-        """A client's advertisement, in place of the one of the same number. FilterError, TooManyBoxes."""
+        """Add a client's advertisement, in place of one with the same number. Raises FilterError or TooManyBoxes."""
         announced = region(text, self._settings.schema)
         before = self.advertised.get(advertisement)
         mine = self._next_advertisement
@@ -202,14 +203,14 @@ class RoutingTables:
         return found is not None
 
     def tests(self, attributes: Iterable[str]) -> bool:
-        """Whether some subscription tests one of these attributes; without payloads nobody counts them: it may be."""
+        """Whether some subscription tests one of these attributes. True if they aren't counted, as without payloads."""
         counted = self._tested
         return counted is None or any(counted[name] > 0 for name in (*attributes, ANY_ATTRIBUTE))
 
     # --- inside -----------------------------------------------------------------------------------
 
     def _number(self, slot: int, one: Region) -> int:
-        """A number for a region, and where it leads."""
+        """Give a region a number, and note where it leads: to the link with this slot, or to a client."""
         if self._free:
             number = self._free.popleft()
         else:

@@ -1,7 +1,7 @@
-"""Who waits until everything that neighbours were told so far is settled.
+"""Waiting until everything that neighbours were told so far is settled.
 
-Each neighbour settles what it was told cumulatively, by number. A wait is for what was told on each link when the wait
-began; so waits on a link are in the order of numbers, and one look at the first is enough.
+Each neighbour settles what it was told cumulatively, by number. A wait is for what had been told on each link when the
+wait began. So the waits of a link are in the order of numbers, and it is enough to look at the first.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Wait:
-    """So many links have something to settle before `then` is called."""
+    """A wait until `links` more links have settled what they were told; then `then` is called."""
 
     __slots__ = ("links", "then")
 
@@ -20,7 +20,7 @@ class Wait:
 
 
 class LinkSettling:
-    """What one neighbour was told, how much of it is settled, and who waits for that."""
+    """How much one neighbour was told, how much of it is settled, and the waits for it."""
 
     def __init__(self) -> None:
         self.told = 0
@@ -60,7 +60,7 @@ class _HasSettling(Protocol):
 
 
 def wait_for(links: Iterable[_HasSettling], then: Callable[[], None]) -> None:
-    """Call `then` when everything told so far on these links is settled: at once, if it is."""
+    """Call `then` when everything told so far on these links is settled; at once if it is already."""
     wait = Wait(then)
     for link in links:
         link.settling.add(wait)

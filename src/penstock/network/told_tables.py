@@ -1,7 +1,7 @@
-"""What a neighbour is told of advertisements or subscriptions: all, what nothing covers, or covered and merged.
+"""The advertisements or subscriptions that a neighbour is told: all, those that no other covers, or these merged.
 
-All three take regions in and let them go, and say which entries the neighbour must add and which it can drop then.
-An entry's number is 2n for region n and 2m + 1 for merger m.
+All three tables take regions in and let them go. They return which entries the neighbour must add, and which it can
+then drop. An entry's number is 2n for region n and 2m + 1 for merger m.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,7 @@ from penstock.covering.routing_table import MergePolicy, Merger, RoutingChange, 
 from penstock.language.schema import Schema
 from penstock.network.broker_settings import Routing
 
-_GROWTH = 0.25  # of a table, after which what has come is merged
+_GROWTH = 0.25  # the growth of a table after which new entries are merged
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class TableChange:
         return bool(self.entered or self.left)
 
     def then(self, later: "TableChange") -> "TableChange":
-        """Both as one: what comes and goes in between is in neither."""
+        """Both changes as one: an entry that comes and goes in between is left out."""
         for number in later.left:
             if self.entered.pop(number, None) is None:
                 self.left[number] = None
@@ -52,11 +52,11 @@ class ToldTable(Protocol):
         ...
 
     def announce(self, number: int, region: Region) -> TableChange:
-        """Events like these come from the neighbour."""
+        """Note that the neighbour advertises the events of a region."""
         ...
 
     def withdraw(self, number: int) -> TableChange:
-        """Such events don't come any longer."""
+        """Note that the neighbour doesn't advertise them any longer."""
         ...
 
     def entries(self) -> Iterator[tuple[int, Region]]:
@@ -89,7 +89,7 @@ def told_table(
 
 
 class _Plain:
-    """What tables without mergers have in common: what is announced makes no difference to them."""
+    """What tables without mergers have in common: advertisements make no difference to them."""
 
     mergers = 0
 

@@ -5,18 +5,18 @@
     Bye        there is no session of mine with this epoch of yours
 
     Told       entries of a table that came, then those that left: advertisements or subscriptions
-    Reach      brokers that can be reached through me, that no longer can, and those that nobody here can
+    Reach      brokers that can be reached through me, those that no longer can, and those that are lost
     Summary    all that I had to tell at the beginning of the session has been told
     Settled    what you told up to this number has gone as far as it goes
     Events     events, and the brokers that they are for if not for all
-    Done       the events of some messages are everywhere, but for the brokers that they missed
+    Done       the events of some messages are everywhere, except at the brokers that missed them
 
-    PayloadEvents              events whose payloads are apart, and left out if you have had them (CN*)
+    PayloadEvents              events with their payloads apart, and left out if you have had them (CN*)
     PayloadsHad                I understand CN*, and have got these payloads from you
     PayloadAsked, PayloadGiven a broker asks another, perhaps far away, for a payload; the answer
 
-An epoch is a broker's incarnation and a number within it: no two sessions of a broker have the same. A frame is decoded
-by type, never unpickled; one that can't be is a `WireError` with a reason.
+An epoch is a broker's incarnation and a number within it: no two sessions of a broker have the same epoch. A frame is
+decoded by type, never unpickled; one that can't be decoded is a `WireError` with a reason.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ MOST_FRAME_BYTES = 64 << 20
 Epoch = tuple[int, int]
 WirePath = tuple[str, ...]
 WireValues = tuple[int, tuple[int | bytes | None, ...], bool]
-"""A path by its place in the message's list, starts and ends of intervals in turn, and whether NULL is in."""
+"""A path by its position in the message's list, starts and ends of intervals in turn, and whether NULL is accepted."""
 WireBox = tuple[WireValues, ...]
 WireEntry = tuple[int, tuple[WireBox, ...]]
 
@@ -39,7 +39,7 @@ ADVERTISEMENTS, SUBSCRIPTIONS = 0, 1  # tables
 
 
 class WireError(PenstockError):
-    """Bytes that are no frame, or no message."""
+    """Bytes that aren't a frame, or a message."""
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="H"):
@@ -62,7 +62,7 @@ class Packet(msgspec.Struct, frozen=True, array_like=True, tag="P"):
 
 
 class Bye(msgspec.Struct, frozen=True, array_like=True, tag="B"):
-    """`reason` is empty unless the other side isn't wanted at all."""
+    """`reason` is empty if there is nothing more to say than that the session has ended."""
 
     yours: Epoch
     reason: str
@@ -78,7 +78,7 @@ class Told(msgspec.Struct, frozen=True, array_like=True, tag="T"):
 
 
 class Reach(msgspec.Struct, frozen=True, array_like=True, tag="R"):
-    """`lost` are the brokers that can't be reached, with the seconds since when."""
+    """`lost` are the brokers that can't be reached, each with how many seconds it has been lost."""
 
     come: tuple[str, ...]
     gone: tuple[str, ...]
@@ -104,14 +104,14 @@ class Events(msgspec.Struct, frozen=True, array_like=True, tag="E"):
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True, tag="D"):
-    """About the `Events` of these numbers of yours."""
+    """Answers for your `Events` or `PayloadEvents` with these numbers. `missed`: the brokers that may lack them."""
 
     numbers: tuple[int, ...]
     missed: tuple[str, ...]
 
 
 class PayloadEvents(msgspec.Struct, frozen=True, array_like=True, tag="PE"):
-    """`body` has nulls where a payload belongs: header n says what is to be in the rows `rows[n]`. For all brokers."""
+    """`body` has nulls where a payload belongs: header n says what belongs into the rows `rows[n]`. For all brokers."""
 
     ids: bytes
     body: bytes
@@ -121,13 +121,13 @@ class PayloadEvents(msgspec.Struct, frozen=True, array_like=True, tag="PE"):
 
 
 class PayloadsHad(msgspec.Struct, frozen=True, array_like=True, tag="PH"):
-    """From now on they may be left out in this session."""
+    """From now on these payloads may be left out in this session."""
 
     ids: tuple[bytes, ...]
 
 
 class PayloadAsked(msgspec.Struct, frozen=True, array_like=True, tag="PA"):
-    """For the broker `to`; everybody else passes it on towards that."""
+    """For the broker `to`; all others pass it on towards that broker."""
 
     to: str
     asker: str
@@ -135,7 +135,7 @@ class PayloadAsked(msgspec.Struct, frozen=True, array_like=True, tag="PA"):
 
 
 class PayloadGiven(msgspec.Struct, frozen=True, array_like=True, tag="PG"):
-    """For the broker `to`, which asked; None: it isn't here any longer."""
+    """For the broker `to`, which asked. `content` is None if it isn't here any longer."""
 
     to: str
     giver: str
@@ -157,7 +157,7 @@ def encode(what: Frame | Message) -> bytes:
 
 
 def decode_frame(data: bytes) -> Frame:
-    """WireError if the bytes are no frame.
+    """Read a frame. WireError if the bytes aren't one.
 
     >>> decode_frame(encode(Bye((1, 2), "")))
     Bye(yours=(1, 2), reason='')
@@ -169,7 +169,7 @@ def decode_frame(data: bytes) -> Frame:
 
 
 def decode_message(data: bytes) -> Message:
-    """WireError if the bytes are no message."""
+    """Read a message. WireError if the bytes aren't one."""
     found: Message = _decode(_messages, data, "message")
     return found
 

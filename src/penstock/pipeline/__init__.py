@@ -1,32 +1,32 @@
 """The data path: the core on Spark, batch and streaming, classic and Connect.
 
-frames          `match`: a DataFrame of events in, the same with their subscriptions out
-table_function  `register`: the same as a table function of SQL
-streaming       `Pipeline`: streaming queries that follow the registry, one for each of its intakes
+streaming       `Pipeline`: streaming queries that follow the registry, one for each intake
 intakes         what a pipeline takes in: events, changes of tables, documents
+sources         where these come from;  spark_packages: the packages that sources and sinks need
+streaming_queries  starts and stops a query;  outlets: the sinks of a pipeline;  triggers: when it looks for new events
 micro_batches   one micro-batch, from what was published to notifications;  event_batches: of events
-paced_batches   what paces hold back of it;  paced_rows: in tasks;  pace_log: written down
+pins            which snapshot each micro-batch is matched with, for replays
+match_work      matches whole events on a worker;  asked_attributes: only the attributes that filters ask for;
+                equal_keys: tells equal events apart;  halving: finds the record that makes work fail;
+                reader_names: subscribers' names
+paced_batches   which notifications paces hold back;  paced_rows: in tasks;  pace_log: the decisions, written down
 digest_batches  digests, sent by ticks;  digest_state: what waits for them
-reader_names    whom notifications are for
-streaming_queries  starting one, and what is in hand once it runs;  outlets: where it delivers
-retries         micro-batches that lose workers are delivered again;  revival: queries that lose a source go on
-feedback        what workers have learned of operators;  operator_calls: how often these were called
-read_counts     how many events tasks have read
+retries         delivers a micro-batch again;  revival: starts a query again that lost the process of a source
+checkpoints     syncs what Spark writes to a checkpoint;  checkpoint_locks: one driver at a time
+dead_letters    records that aren't events, and why;  dead_letter_files: those that workers find
+task_files      files that tasks write for the driver;  feedback: what they learned of operators, and failures;
+                operator_calls: calls of operators;  read_counts: events read;  spool: lines, while the job runs
 running_costs   what subscriptions cost while they run
-checkpoints     what Spark writes is on the disk in time;  checkpoint_locks: one driver at a time
-pins            what each micro-batch was matched with, for replays
-sources         where events come from; records that aren't events become dead_letters
-metrics         figures, per micro-batch and in all
-config          a pipeline from a YAML file;  config_parts: its parts;  config_words: what is wrong with one
-schema_texts    schemas as text
-triggers        when a pipeline looks for new events
-session         a Spark session for one machine
-dead_letter_files  those that workers find;  task_files: what tasks leave for the driver beside their rows
-halving         work that one record fails
-joins/          `match_joins`, and micro-batches of changes: what each select-join subscriber lacks
-views/          `match_views`, and micro-batches of documents; graphs of views as a job
-wanted_events   micro-batches of which only what anybody could want is read
+wanted_events   reads only those events of a micro-batch that somebody could want
+metrics         figures, per micro-batch and in total;  query_progress: what Spark says of its queries
+frames          `match`: adds to each event of a DataFrame the subscriptions that it matches
+table_function  `register`: `match` as a table function of SQL
 interest        what anybody could want, also as a Spark column (interest_column)
+config          a pipeline from a YAML file;  config_parts, sink_parts: its parts;  config_values: their values;
+                config_words: what is wrong with a file;  schema_texts: schemas as text
+session         a Spark session for one machine;  worker_daemon: the process that its workers are forked from
+joins/          `match_joins`, and micro-batches of changes of tables
+views/          `match_views`, and micro-batches of documents; graphs of views as a job
 """
 
 from typing import TYPE_CHECKING

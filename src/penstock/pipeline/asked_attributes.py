@@ -1,15 +1,18 @@
-"""In a pipeline matching can be a column that Spark adds: then only what filters ask for travels to Python.
+"""Matching as a column that Spark adds: only the attributes that filters ask for travel to Python.
 
     events ─┬─ what filters look at ──▶ Python: match ──▶ who gets each event ─┬─▶ events, and who gets them
             └─ all the rest, which stays in the JVM ───────────────────────────┘
 
-Handed over whole (`match_work`), an event goes to Python and, if it matches, back. Of one with a kilobyte that
-no filter looks at, that is most of what matching costs.
+An event that is handed over whole (`match_work`) goes to Python and, if it matches, back. If it has a kilobyte that no
+filter looks at, that is most of the cost of matching.
 
-Whole events go where tasks write them by themselves, where nothing long would be spared (`asked_attributes`), and where
-filters call operators: an event that an operator fails on is a dead letter, and that has all of it. They also go where
-events have no id: to be told apart by their content, each would have to be made JSON, which costs more than the way to
-Python.
+Events are handed over whole in four cases:
+
+- Tasks write the notifications themselves.
+- No column that can be long would be spared (`asked_attributes`).
+- Filters call operators. An event that an operator fails on becomes a dead letter, which has the whole event.
+- Events have neither an id nor a place at their source. To identify them by their content, each would have to be made
+  JSON, which costs more than the way to Python.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +47,7 @@ _LONG = (StringType, BinaryType, ArrayType, MapType, StructType, VariantType)
 def asked_attributes(work: MatchWork, schema: StructType) -> tuple[str, ...] | None:
     """The columns that the filters of a snapshot look at; None if whole events are to be handed over.
 
-    They are if nothing is spared by less, as every column that can be long is looked at, and if filters call operators.
+    They are if filters look at every column that can be long, or call operators.
     """
     if not any(_can_be_long(field.dataType) for field in schema.fields):
         return None
@@ -73,7 +76,7 @@ def with_found(events: DataFrame, work: MatchWork, asked: Sequence[str]) -> Data
 def _arrow_function(
     run: Callable[[Iterator[Any]], Iterator[pa.Array]], type_: StructType
 ) -> Callable[..., Column]:
-    """A function of Spark's over Arrow columns, called once for each event: it counts, and learns."""
+    """A function of Spark's over Arrow columns. It counts and learns, so Spark must call it once for each event."""
 
     def column(arguments: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         return run(arguments)

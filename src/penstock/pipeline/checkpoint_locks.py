@@ -1,13 +1,13 @@
-"""One driver at a time on a checkpoint folder: a lock that goes with the process that holds it.
+"""Lets one driver at a time use a checkpoint folder, by a lock that ends with the process that holds it.
 
     <checkpoint>/penstock/lock      locked with flock; says who has it
 
-Two drivers on one checkpoint would both plan micro-batch 17, with different events. Spark notices within one session
-only, or when one finds that the other has planned or committed the batch before it. In an object store nothing can be
-locked, and that is all there is.
+Two drivers on one checkpoint would both plan micro-batch 17, with different events. Spark notices that within one
+session, or if one driver finds that the other has planned or committed the batch first. In an object store nothing can
+be locked, and there is no other protection.
 
-With Spark Connect micro-batches run in a process that the server has started. If the server is killed, Spark lets that
-process ask for it for ten minutes; it would keep the lock as long. So it ends with its server.
+With Spark Connect micro-batches run in a process that the server has started. If the server is killed, that process
+would go on asking for it for ten minutes, and keep the lock as long. So it ends itself when its server is gone.
 """
 
 import errno
@@ -37,10 +37,10 @@ class CheckpointLock:
     def __init__(self, checkpoint: Path, file: TextIO) -> None:
         self._checkpoint, self._file = checkpoint, file
         self.in_use: Callable[[], bool] = lambda: True
-        """Whether its query still runs: if not, a new one may take its place without anybody having stopped it."""
+        """Whether its query still runs. If it doesn't, a new query may take the lock though nobody has released it."""
 
     def release(self) -> None:
-        """Let others have it. Once is enough."""
+        """Let others have the checkpoint. A second call does nothing."""
         if _held.get(self._checkpoint) is self:
             del _held[self._checkpoint]
         self._file.close()
@@ -50,7 +50,7 @@ _held: dict[Path, CheckpointLock] = {}
 
 
 def hold(checkpoint: Path) -> CheckpointLock:
-    """Take a checkpoint for this process; a PipelineError if somebody has it, which says who."""
+    """Take a checkpoint for this process. Raises a PipelineError that says who has it, if somebody does."""
     held = _held.get(checkpoint)
     if held is not None and not held.in_use():
         held.release()
@@ -81,15 +81,16 @@ def hold(checkpoint: Path) -> CheckpointLock:
 
 
 def check_free(folder: Path) -> None:
-    """A PipelineError if somebody works on a checkpoint of a pipeline: known at once, before Spark is started."""
+    """Raises PipelineError if somebody works on a checkpoint of a pipeline. It is called before Spark is started."""
     for path in (*folder.glob("penstock/lock"), *folder.glob("*/penstock/lock")):
         hold(path.parent.parent).release()
 
 
 def hold_in_this_process(checkpoint: Path) -> None:
-    """The same in a process of a Spark Connect server; nothing if it holds it already.
+    """Take a checkpoint for a process of a Spark Connect server, unless it has it already.
 
-    When a query is started once more, Spark ends the run that it replaces, and the process of that run soon after.
+    When a query is started once more, Spark ends the run that it replaces, and the process of that run soon after. So
+    this waits for a while.
     """
     if checkpoint in _held:
         return

@@ -1,4 +1,4 @@
-"""A checkpoint folder that survives a power cut, though Spark syncs nothing of what it writes there.
+"""Lets a checkpoint folder survive a power cut, though Spark syncs nothing that it writes there.
 
     Spark plans batch N     sources/…, offsets/N          not on the disk yet
     begin                   sync them, and commits/N-1;   begun.json says: N, synced
@@ -7,21 +7,21 @@
     Spark commits           commits/N                     synced by the next `begin`
 
 A sink that finds the folder of batch N skips a replay of it. That is right only if the replay has the same events, so
-`offsets/N` is on the disk before anything is delivered. `begun.json` is the line: what Spark wrote up to it was
-synced, and what it wrote later may be torn or lost, in any order. When a pipeline starts, `recover` takes the latter
-back:
+`offsets/N` is on the disk before anything is delivered. `begun.json` draws a line: files that Spark wrote before it are
+synced, and files that it wrote later may be torn or lost, in any order. When a pipeline starts, `recover` deletes some
+of the latter:
 
-- Offsets of batches that hadn't begun. Nothing was delivered of them, so Spark may plan them anew; and what they refer
-  to (the log of a file source) may be lost though they aren't. If none has begun, the state goes, too: Spark describes
-  it when it plans the first one, and doesn't begin anew beside it.
-- A torn commit of the last batch: it is replayed, and a sink that has it skips it.
-- Torn logs of sources, and torn snapshots of state, past the line: Spark makes them again from what is before it.
-- Hadoop's checksums of files that are lost: Spark can't write a file whose checksum is there already.
+- Offsets of batches that hadn't begun. Nothing of them was delivered, so Spark may plan them anew; and they may refer
+  to something that is lost (the log of a file source). If no batch has begun, the state is deleted, too: Spark
+  describes it when it plans the first batch, and can't do that again while it is there.
+- A torn commit of the last batch. The batch is replayed, and a sink that has it skips it.
+- Torn logs of sources, and torn snapshots of state, after the line. Spark makes them again from what is before it.
+- Hadoop's checksums of files that are lost. Spark can't write a file whose checksum is there already.
 
 A torn file before the line can't come from a power cut: that is an error.
 
-Where workers write to a shared file system from other machines, these must write through when a file is closed, as NFS
-does. An object store or HDFS keeps what it has confirmed: there nothing is synced, and nothing has to be taken back.
+If workers write to a shared file system from other machines, these must write through when a file is closed, as NFS
+does. An object store or HDFS keeps what it has confirmed: there nothing has to be synced or deleted.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ _CHUNK = 512  # bytes that Hadoop takes a checksum of
 
 @dataclass(frozen=True)
 class DurableBatches:
-    """Delivers micro-batches, and sees to it that what Spark knows of them is on the disk in time."""
+    """Delivers micro-batches, and syncs in time what Spark writes about them."""
 
     deliver: Retries
     checkpoint: str
@@ -82,10 +82,10 @@ class DurableBatches:
 
 
 def begin(checkpoint: Path, batch: int) -> None:
-    """Bring to the disk what Spark has planned: from now on something may be delivered of this batch."""
+    """Bring to the disk what Spark has planned. After that, notifications of this batch may be delivered."""
     if checkpoint not in _synced:
         found = SyncedTree.of(checkpoint)
-        sync_disk(checkpoint)  # what earlier processes have left, all at once
+        sync_disk(checkpoint)  # files of earlier processes, all at once
         _synced[checkpoint] = found
     _synced[checkpoint].sync(checkpoint, without=_OWN)
     sources = {path.parent.name: number for path, number in _source_logs(checkpoint)}  # ascending
@@ -96,24 +96,24 @@ def begin(checkpoint: Path, batch: int) -> None:
 
 
 def end(checkpoint: Path) -> None:
-    """Bring the state to the disk that a batch has left: Spark may commit it."""
+    """Bring to the disk the state after a batch. After that, Spark may commit the batch."""
     if (checkpoint / _STATE).is_dir():
         _synced[checkpoint].sync(checkpoint / _STATE)
 
 
 @dataclass
 class SyncedTree:
-    """Which files below a folder are known to be on the disk: new ones are synced, the others aren't looked at.
+    """Which files below a folder are known to be on the disk. New ones are synced, the others aren't looked at.
 
-    Spark renames files into place, but RocksDB's are copied, by a thread of its own. So a file is looked at again
-    until it was the same twice.
+    Spark renames most files into place, but those of RocksDB are copied, by another thread. So a file is looked at
+    until it is the same twice.
     """
 
     _folders: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
 
     @staticmethod
     def of(folder: Path) -> "SyncedTree":
-        """All that is there now, taken as synced: the caller does that next."""
+        """All files that are there now, counted as synced: the caller syncs them next."""
         found = SyncedTree()
         for path, _, names in os.walk(folder):
             known = found._folders[path] = {}
@@ -123,7 +123,7 @@ class SyncedTree:
         return found
 
     def sync(self, folder: Path, without: str = "") -> None:
-        """Contents first, then names."""
+        """Sync the contents of new files, then the names in the folder."""
         known = self._folders.get(str(folder))
         before = known or {}
         now: dict[str, tuple[int, ...]] = {}
@@ -146,7 +146,7 @@ class SyncedTree:
 
 
 def _sync_entry(entry: "os.DirEntry[str]", before: tuple[int, ...]) -> tuple[int, ...]:
-    """What a file is known by: its inode; when it has just been synced, also time and size."""
+    """Sync a file unless it is known. Returns its signature, or its inode alone once it was the same twice."""
     if before == (entry.inode(),):
         return before
     signature = _signature(entry.stat(follow_symlinks=False))
@@ -167,7 +167,7 @@ _synced: dict[Path, SyncedTree] = {}  # of the checkpoints that this process wor
 
 
 def recover(checkpoint: Path) -> list[Path]:
-    """Take back what a power cut has left half done, before Spark looks at it; which files went.
+    """Delete what a power cut has left half done, before Spark looks at it. Returns the files that were deleted.
 
     A checkpoint that wasn't interrupted stays as it is, and so does one of an older Penstock.
     """
@@ -215,9 +215,9 @@ def _checksums_alone(checkpoint: Path) -> Iterator[Path]:
 
 
 def _line(checkpoint: Path) -> tuple[int | None, dict[str, int]]:
-    """The last batch that has begun, -1 if none; None if that can't be known. And the last logs of its sources.
+    """The last batch that has begun, and the last logs of its sources. -1 if no batch has; None if it can't be known.
 
-    An older Penstock has no `begun.json`, but commits, and pins: what those have reached has begun, too.
+    An older Penstock wrote no `begun.json`, but commits and pins. A batch that has one of these has begun, too.
     """
     committed = [n for path, n in _numbered(checkpoint / "commits") if not is_torn(path)]
     pinned = [n for _, n in _numbered(checkpoint / _OWN / "batches")]
@@ -236,7 +236,7 @@ def _line(checkpoint: Path) -> tuple[int | None, dict[str, int]]:
 
 
 def _source_logs(checkpoint: Path) -> list[tuple[Path, int]]:
-    """The logs that file sources keep: `sources/0/17`, and every now and then `sources/0/19.compact`."""
+    """The logs of file sources, by number: `sources/0/17`, and now and then `sources/0/19.compact`."""
     folder = checkpoint / "sources"
     found = [entry for source in sorted(folder.glob("*")) for entry in _numbered(source)]
     return sorted(found, key=lambda entry: entry[1])
@@ -250,7 +250,7 @@ def _numbered(folder: Path) -> Iterator[tuple[Path, int]]:
 
 
 def is_torn(path: Path) -> bool:
-    """Whether a file of Spark's isn't whole: by Hadoop's checksums beside it, if they are there."""
+    """Whether a file of Spark's isn't whole, by Hadoop's checksums beside it if there are any."""
     data = path.read_bytes()
     if not data:
         return True
@@ -265,7 +265,7 @@ def is_torn(path: Path) -> bool:
 
 
 def _is_log(data: bytes) -> bool:
-    """Whether these are Spark's lines: a version, then JSON or a dash. `metadata` has no version."""
+    """Whether these are lines as Spark writes them: a version, then JSON or a dash. `metadata` has no version."""
     try:
         lines = data.decode().splitlines()
         for line in lines[1 if lines[0].startswith("v") else 0 :]:

@@ -14,8 +14,8 @@
     sink: {format: parquet, path: notifications/}
     checkpoint: checkpoint/
 
-The models (`config_parts` and `sink_parts` have those of its parts) say what a file may hold; pydantic checks a file
-against them, and makes the JSON Schema by which an editor does. Everything that is wrong is reported at once, in one
+The models here, in `config_parts` and in `sink_parts` say what a file may hold. Pydantic checks a file against them,
+and makes of them the JSON Schema by which an editor checks it. Everything that is wrong is reported at once, in one
 `ConfigError` (`config_words`): misspelt keys, missing ones, values of the wrong type, types that don't exist, folders
 that can't be read or written. Paths are relative to the working folder.
 """
@@ -78,7 +78,7 @@ from penstock.pipeline.triggers import trigger_of
 
 
 def _check_registry(url: str) -> str:
-    """A SQLite registry must be there: one that is made by a slip in its name would match nothing, for ever."""
+    """A SQLite registry must exist. If a misspelt name made a new one, the pipeline would never match anything."""
     path = url.removeprefix("sqlite:///")
     if "://" not in path and not Path(path).is_file():
         raise ValueError(f" {url}: there is no such registry ('penstock subscribe' makes one)")
@@ -159,7 +159,7 @@ class PipelineConfig(Part):
         return local_session(self.spark.master, self.name or "penstock", self.spark.config)
 
     def build(self, spark: SparkSession | None = None) -> Pipeline:
-        """The pipeline, on a session of yours or on the file's."""
+        """The pipeline, on the given session or on the file's own."""
         given = {name: value for name, value in self if name != "spark"}
         return Pipeline(**given, spark=spark or self.session())
 
@@ -185,14 +185,14 @@ _PARTS: dict[str, type[Part]] = {
     "python": PythonSinkPart,
 }
 KNOWN_KEYS = {name: part.known_keys() for name, part in _PARTS.items()}
-"""By the key of a part; those of a sink by its format."""
+"""The keys of each part, by the key of the part; of a sink, by its format."""
 
 
 # --- reading one --------------------------------------------------------------------------------
 
 
 def read_config(path: str | Path) -> PipelineConfig:
-    """Read and check a pipeline file; a `ConfigError` with everything that is wrong with it."""
+    """Read and check a pipeline file. Raises a `ConfigError` with everything that is wrong with it."""
     try:
         value = read_yaml(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

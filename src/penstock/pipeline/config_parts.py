@@ -1,6 +1,6 @@
-"""The parts of a pipeline file: sources, how kinds are treated, Spark. `sink_parts` has sinks, `config` all of them.
+"""The parts of a pipeline file: sources, options of select-joins and views, Spark. `sink_parts` has the sinks.
 
-Each says what the part may hold, how its values are checked (`config_values`), and what is made of it.
+Each model says what its part may hold, how the values are checked (`config_values`), and what is made of them.
 """
 
 import os

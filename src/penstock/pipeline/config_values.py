@@ -1,7 +1,7 @@
-"""What every file of settings is made of: models that refuse what they don't know, and values that are checked.
+"""The base of all files of settings: models that refuse unknown keys, and types of values that are checked.
 
-A text isn't taken for a number, nor a number for a text. A check raises a `ValueError` with what follows the key in the
-message, or a `PenstockError` with the whole message. Nothing here needs Spark: a broker has such a file, too.
+Text isn't accepted for a number, nor a number for text. A check raises a `ValueError` with the part of the message that
+follows the key, or a `PenstockError` with the whole message. Nothing here needs Spark: a broker has such a file, too.
 """
 
 import os
@@ -33,7 +33,7 @@ _SHOWN = 300  # characters of what is wrong with a schema
 
 
 def refusing(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A check of another module, whose error is one problem of many."""
+    """A check of another module, with its error turned into one of those that pydantic collects."""
 
     def run(value: Any) -> Any:
         try:
@@ -45,12 +45,12 @@ def refusing(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def check_with(check: Callable[[Any], object]) -> AfterValidator:
-    """The value as it is, if a check of another module has nothing against it."""
+    """Runs a check of another module on a value, and leaves the value as it is."""
     return AfterValidator(refusing(lambda value: (check(value), value)[1]))
 
 
 def check_writable(path: str) -> str:
-    """A folder that is there and can be written, or that can be made."""
+    """Checks that a folder exists and can be written, or can be made."""
     if is_remote(path):
         return path
     folder = local_path(path, "").absolute()
@@ -65,13 +65,13 @@ def check_writable(path: str) -> str:
 
 
 def _check_own_folder(path: str, info: ValidationInfo) -> str:
-    """A folder in which Penstock keeps files of its own."""
+    """Checks a folder in which Penstock keeps files of its own."""
     refusing(lambda value: path_of(value, str(info.field_name)))(path)
     return check_writable(path)
 
 
 def check_schema(schema: Any) -> Any:
-    """A schema as files have it, `@FILE` read; a ValueError if it is none."""
+    """Checks a schema as files have it, and reads it if it is `@FILE`. Raises ValueError if it isn't a schema."""
     if not isinstance(schema, str | Mapping):
         kind = describe_kind(schema)
         raise ValueError(
@@ -89,7 +89,7 @@ def check_schema(schema: Any) -> Any:
 
 
 def _schema_in(file: Path) -> str | Mapping[str, Any]:
-    """What `@FILE` stands for, as on the command line: a schema as text, or as a mapping in JSON or YAML."""
+    """The schema that `@FILE` stands for, as on the command line: text, or a mapping in JSON or YAML."""
     try:
         text = file.read_text(encoding="utf-8").strip()
         read = read_yaml(text)
@@ -134,14 +134,14 @@ class Part(BaseModel):
 
     @classmethod
     def known_keys(cls) -> list[str]:
-        """As they stand in a file."""
+        """The part's keys as they stand in a file."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
 
 def make_from(
     part: Any, make: Callable[[Any], object] = lambda checked: checked.make()
 ) -> GetPydanticSchema:
-    """A value that is made of a part of the file."""
+    """The type of a value that is made of a part of the file."""
     made = refusing(make)
     return GetPydanticSchema(
         lambda _, handler: no_info_after_validator_function(made, handler.generate_schema(part))

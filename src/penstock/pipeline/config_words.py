@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline file, in words: what pydantic finds, said as Penstock says it.
+"""Says what is wrong with a pipeline file: makes sentences of the errors that pydantic finds.
 
 sink.format 'parket': did you mean 'parquet'?        checkpoint is text, not a number (5)
 """
@@ -15,7 +15,7 @@ REFUSED = "refused"
 """The type of an error whose reason is the whole message."""
 
 ONE, SEVERAL = "one", "several"
-"""Steps of pydantic's between `sink` and what it holds: a mapping, or a list of them."""
+"""Steps that pydantic puts between `sink` and its content: one mapping, or a list of them."""
 
 _UNKNOWN = ("extra_forbidden", "invalid_key")
 _EXPECTED = {
@@ -65,18 +65,18 @@ _EXPECTED = {
     "rows": "a number of rows",
     "arrow": "true or false",
 }
-"""Values that aren't text, by their keys."""
+"""What the value of a key should be, for values that aren't text."""
 _HIDDEN = ("secret", "url", "servers")
 """Keys whose values no message repeats."""
 
 KnownKeys = Mapping[str, Sequence[str]]
-"""The keys of each part of a file, by its own key, or the format of a sink; "" is the whole file."""
+"""The keys that each part of a file may have. A part is named by its own key, a sink by its format, the file by ""."""
 
 
 def problems_of(
     error: ValidationError, known: KnownKeys, described: str = "a pipeline description"
 ) -> list[str]:
-    """A sentence for each error, unknown keys first: often one is what another misses."""
+    """A sentence for each error, unknown keys first: one of them is often a missing key, misspelt."""
     found = sorted(error.errors(include_url=False), key=lambda one: one["type"] not in _UNKNOWN)
     return [_sentence(one, known, described) for one in found]
 
@@ -93,7 +93,7 @@ def _sentence(error: ErrorDetails, known: KnownKeys, described: str) -> str:
         case "extra_forbidden" | "invalid_key":
             prefix = where.removesuffix(place[-1])
             part = steps[-2] if prefix else ""
-            keys = known[part if part in known else steps[-3]]  # of a table: those of all tables
+            keys = known[part if part in known else steps[-3]]  # steps[-3]: `part` names a table
             return f"unknown key '{where}': {_hint(place[-1], keys, prefix)}"
         case "missing":
             return f"missing key '{where}'"
@@ -120,7 +120,7 @@ def _sentence(error: ErrorDetails, known: KnownKeys, described: str) -> str:
 
 
 def _place(steps: tuple[str, ...]) -> tuple[str, ...]:
-    """Where a value stands in the file: without the format of a sink, which pydantic puts before its keys."""
+    """The place of a value in the file, without the format of a sink, which pydantic puts before the sink's keys."""
     if steps[:1] in (("dead_letters",), ("log",)):
         return steps[:1] + steps[2:]
     if steps[:1] == ("sinks",):

@@ -30,7 +30,7 @@ _TOGETHER = 8 << 20  # bytes of letters that make a batch
 
 
 def format_dead_letter(reason: str, raw: str, encoding: str = "utf-8") -> str:
-    """A dead letter as a line: why it is one, and the record as it came."""
+    """A dead letter as a line of JSON: the reason, and the record as it came."""
     return json.dumps({"reason": reason, "raw": raw, "encoding": encoding})
 
 
@@ -49,9 +49,9 @@ def _plain(value: Any) -> str:
 
 
 class DeadLetterFile:
-    """On a worker: the dead letters of one task. The file gets its name when the `with` block ends well, else it goes.
+    """On a worker: the dead letters of one task. The file gets its name if the `with` block ends well, or is deleted.
 
-    Without a folder they are counted, and nothing is written. A task that is tried again overwrites its file.
+    Without a folder the letters are only counted. A task that is tried again overwrites its file.
     """
 
     def __init__(self, folder: AnyPath | None, name: str) -> None:
@@ -61,7 +61,7 @@ class DeadLetterFile:
         self.count = 0
 
     def add(self, letters: Iterable[str]) -> None:
-        """Write letters down."""
+        """Count some letters and write them to the file."""
         for letter in letters:
             self.count += 1
             if self._folder is None:
@@ -88,13 +88,13 @@ class DeadLetterFile:
 
 
 def write_dead_letters(folder: AnyPath, name: str, letters: Iterable[str]) -> None:
-    """On a worker: leave a few dead letters in the folder of the micro-batch."""
+    """On a worker: write a few dead letters to the folder of the micro-batch."""
     with DeadLetterFile(batch_folder(folder), name) as file:
         file.add(letters)
 
 
 def count_dead_letters(folders: Iterable[AnyPath]) -> int:
-    """On the driver: how many letters tasks have left."""
+    """On the driver: how many letters tasks have written."""
     return sum(int(path.read_text()) for folder in folders for path in folder.glob("*.count"))
 
 
@@ -126,7 +126,7 @@ def _local_lines(spark: SparkSession, folders: Iterable[AnyPath]) -> DataFrame:
 
 
 def _remote_lines(spark: SparkSession, files: Sequence[RemotePath]) -> DataFrame:
-    """Workers read them: Spark itself may know nothing of this store."""
+    """The letters in files of an object store, which workers read: Spark itself may not know this store."""
     names = spark.createDataFrame([(str(file),) for file in files], "file string")
     return names.repartition(len(files)).mapInArrow(_read_lines, SCHEMA)
 

@@ -1,6 +1,6 @@
 """Dead letters: records that aren't events, and a sentence that says why.
 
-Spark tells only that a record didn't parse. The sentence is worked out here, in Python, for the few records that are
+Spark says only that a record didn't parse. The sentence is worked out here, in Python, for the few records that are
 bad: where the JSON breaks off, or which attribute has a value of the wrong type.
 """
 
@@ -51,7 +51,7 @@ _SHOWN = 80  # characters of a bad value in a reason
 
 @dataclass(frozen=True)
 class Records:
-    """How the records of a source are written: what a reason is worked out with."""
+    """How the records of a source are written, which is needed to work out a reason."""
 
     kind: str  # json or csv
     schema: StructType
@@ -84,13 +84,13 @@ def dead_letters(frame: DataFrame, records: Records, batch: int, now: int) -> Da
 
 
 def letter_of_record(reason: str, raw: bytes | None, records: Records) -> tuple[str, str, str]:
-    """Why a record isn't what it should be, the record as text, and how it is encoded in that."""
+    """The `reason`, `raw` and `encoding` of a bad record's dead letter."""
     text, encoding = readable(raw)
     return explain(text, records) if encoding == "utf-8" else reason, text, encoding
 
 
 def readable(raw: bytes | None) -> tuple[str, str]:
-    """A record as text, and how it is encoded in it.
+    """A record as text, and the encoding: `utf-8`, or `base64` for bytes that aren't text.
 
     >>> readable(b'{"price": '), readable(b"\\xff")
     (('{"price": ', 'utf-8'), ('/w==', 'base64'))
@@ -124,7 +124,7 @@ def explain(text: str, records: Records) -> str:
             if records.kind == "csv"
             else _json_problem(text, records.schema)
         )
-    except Exception as error:  # noqa: BLE001  (whatever a record does to Python, it is a dead letter)
+    except Exception as error:  # noqa: BLE001  (any error makes it a dead letter)
         problem = f"can't be read: {type(error).__name__}: {_shown(error)}"
     return problem or f"doesn't fit the schema {records.schema.simpleString()}"
 
@@ -142,7 +142,7 @@ def _json_problem(text: str, schema: StructType) -> str | None:
 
 
 def _first_problem(prefix: str, value: dict[str, Any], schema: StructType) -> str | None:
-    """The first attribute that doesn't fit; times last, because their format may be the user's own."""
+    """What is wrong with the first attribute that doesn't fit. Times come last, as their format may be the user's."""
     for field in sorted(schema.fields, key=lambda f: isinstance(f.dataType, _TIMES)):
         given = value.get(field.name)
         if given is not None and (
@@ -157,7 +157,7 @@ _RANGES: dict[type[DataType], int] = {ByteType: 7, ShortType: 15, IntegerType: 3
 
 
 def _misfit(name: str, value: Any, type_: DataType) -> str | None:
-    """A sentence if a JSON value is no value of a type; None too for what only Spark can judge."""
+    """A sentence if a JSON value doesn't fit a type. None if it does, or if only Spark can tell."""
     wrong = f"{name}: expected {type_.simpleString()}, found {_found(value)}"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     match type_:
@@ -229,7 +229,7 @@ def _shown(value: Any) -> str:
 
 
 def _csv_problem(text: str, records: Records) -> str | None:
-    """By the count of values, then by the first that is no number: quoting is Spark's business, not guessed at here."""
+    """Looks at the number of values, then for the first that isn't a number. Records with quotes are left to Spark."""
     separators = text.count(records.separator)
     if separators >= records.most_values:
         return f"has {separators:,} separators, inside quotes or not: maxColumns is {records.most_values:,}"
@@ -248,7 +248,7 @@ def _csv_problem(text: str, records: Records) -> str | None:
 
 
 def _is_number(text: str, type_: DataType) -> bool:
-    """False if `text` surely is no value of a numeric type."""
+    """False if a type is numeric and `text` certainly isn't a value of it."""
     try:
         match type_:
             case ByteType() | ShortType() | IntegerType() | LongType():

@@ -1,11 +1,11 @@
-"""Digests: sent by ticks of the pipeline's own, whether anything is published or not.
+"""Sends digests, at ticks that come whether anything is published or not.
 
     events ─────▶ micro-batches ─▶ gathered ─┐
     documents ──▶ micro-batches ─▶ gathered ─┴─▶ ticks ─▶ digests ─▶ sink        checkpoint/digests
 
-Ticks are a query of their own, with a part of the checkpoint of its own: a source of Spark's gives it a micro-batch
-every so often. What is gathered lies in the checkpoint parts of the inputs (`pace_log`), what waits is known from the
-tick before (`digest_state`). A tick with nothing to send doesn't trouble the sink.
+Ticks are the micro-batches of a query that has its own part of the checkpoint; a source of Spark's makes one every so
+often. What was gathered lies in the inputs' parts of the checkpoint (`pace_log`). What waits is in the state after the
+tick before (`digest_state`). A tick that has nothing to send doesn't call the sink.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ from penstock.pipeline.pins import query_id
 
 
 def digest_field(told: tuple[StructField, ...]) -> StructField:
-    """What a digest has; `told` are the columns of the notifications that it may gather."""
+    """The column of a digest; `told` are the columns of the notifications that it may gather."""
     gathered = StructType([StructField(ID, StringType()), *told])
     return StructField(
         DIGEST,
@@ -72,9 +72,9 @@ def digest_field(told: tuple[StructField, ...]) -> StructField:
 
 @dataclass(frozen=True)
 class DigestBatches:
-    """What is done at each tick; picklable, as with Spark Connect it runs in a process of the server.
+    """Sends what is due at each tick. It is picklable, as with Spark Connect it runs in a process of the server.
 
-    `inputs`: the checkpoints of those that gather, by their names, and the column of each.
+    `inputs`: the checkpoint and the column of each input that gathers, by its name.
     """
 
     kind: ClassVar[str] = DIGEST
@@ -85,7 +85,7 @@ class DigestBatches:
     reports: Reports
 
     def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
-        """Send what is due; the rows of `frame` mean nothing but that it is time."""
+        """Send what is due. The rows of `frame` say no more than that it is time."""
         ticks = TickLog(self.outlet.checkpoint)
         query = query_id(self.outlet.checkpoint)
         before, known = ticks.before(number), ticks.find(number)
@@ -105,7 +105,10 @@ class DigestBatches:
     # --- steps ----------------------------------------------------------------------------------
 
     def _take(self, before: Tick, known: Tick | None) -> tuple[Tick, int]:
-        """The state with all that was gathered meanwhile, or up to where this tick took it before; and how much."""
+        """The state with what was gathered since `before`, and how many notifications that is.
+
+        A replay takes exactly what `known` says that this tick has taken.
+        """
         now = utc_now() if known is None else known.now
         tick, count = Tick(now, before.taken, before.open), 0
         for name in self.inputs:
@@ -154,7 +157,7 @@ class DigestBatches:
         return spark.createDataFrame(table, schema)
 
     def _forget(self, committed: Tick) -> None:
-        """Delete what was gathered and sent, as the last tick that Spark has committed knows it."""
+        """Delete gathered notifications that were sent, as of the last tick that Spark has committed."""
         needed = committed.needed()
         for name in self.inputs:
             for batch, path in self._log(name).gathered_batches().items():
@@ -194,7 +197,7 @@ class DigestBatches:
 
 @dataclass(frozen=True)
 class _Contents:
-    """What digests have gathered, read from where it lies."""
+    """Reads the notifications that digests have gathered."""
 
     batches: DigestBatches
     due: Mapping[int, OpenDigest]
@@ -221,7 +224,7 @@ class _Contents:
 
 
 def _entries(rows: pa.Table, told: str, entry: pa.StructType) -> pa.Array:
-    """Gathered notifications as entries of a digest: what isn't theirs is NULL."""
+    """Gathered notifications as entries of a digest, with NULL in the columns of other kinds."""
     columns = [
         rows[field.name].combine_chunks().cast(field.type)
         if field.name in (ID, told)
@@ -241,6 +244,6 @@ def _arrivals(gathered: pa.Table) -> list[Arrival]:
 
 
 def _name(query: str, sid: int, opened: int) -> str:
-    """What a digest is called: the same in a replay."""
+    """The id of a digest, the same in a replay."""
     text = "\x1f".join((query, DIGEST, str(sid), str(opened)))
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,11 +1,11 @@
-"""What waits for digests: windows that are open, and where what was gathered for them lies. No Spark in it.
+"""What waits for digests: open windows, and the places of the notifications gathered for them. It doesn't use Spark.
 
-    digests/penstock/ticks/7.json    tick 7: its time, up to which micro-batch of each input it has taken what was
-                                     gathered, and the windows that are open after it
+    digests/penstock/ticks/7.json    tick 7: its time, the last micro-batch of each input whose gathered notifications
+                                     it has taken, and the windows that are open after it
 
-A tick takes what micro-batches have gathered since the last one, and closes the windows that are over: these are its
-digests. All of it follows from the tick before, its own time and up to where it takes, which are written down before
-anything is sent: a replay sends the same.
+A tick takes what micro-batches have gathered since the last tick, and closes the windows that are over: these are its
+digests. They follow from the tick before, the tick's own time, and the last micro-batches that it takes. All of this is
+written down before anything is sent, so that a replay sends the same.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from penstock.base.remote_paths import AnyPath, paths_in
 from penstock.delivery.pacing import GATHERED, Window, gather
 
 TOGETHER = 50_000
-"""Notifications that the digests of a tick have at most, unless one alone has more; others are sent by the next."""
+"""The most notifications in the digests of a tick, unless a single one has more. The next tick sends the others."""
 _KEPT = 3  # ticks, besides the one that may be replayed
 _TICK = FileKind(
     {"tick": int, "now": int, "taken": dict, "open": dict},
@@ -33,7 +33,8 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class OpenDigest:
-    """A digest that is being gathered: how long its window is, and which micro-batches have something for it."""
+    """A digest that is being gathered: its window and how long that is, how many notifications are kept for it, and the
+    micro-batches that have them."""
 
     window: Window
     interval: int
@@ -71,7 +72,7 @@ NOTHING = Tick(0, {}, {})
 
 
 def take(tick: Tick, place: Place, arrivals: Iterable[Arrival], now: int) -> Tick:
-    """The state when what a micro-batch has gathered is taken, at a time."""
+    """The state after a tick has taken, at time `now`, what a micro-batch has gathered."""
     waiting = dict(tick.open)
     for one in arrivals:
         before = waiting.get(one.subscription)
@@ -124,7 +125,7 @@ class TickLog:
         create_file(self._folder / f"{number}.json", _TICK.to_text(content))
 
     def find(self, number: int) -> Tick | None:
-        """A tick that was written down."""
+        """The state after a tick, if it was written down."""
         path = self._folder / f"{number}.json"
         try:
             found = _TICK.read(path)
@@ -139,7 +140,7 @@ class TickLog:
         return Tick(found["now"], found["taken"], waiting)
 
     def before(self, number: int) -> Tick:
-        """The last tick before one; nothing has been gathered before the first."""
+        """The state before a tick, which is empty before the first."""
         earlier = [one for one in self._numbers() if one < number]
         found = self.find(max(earlier)) if earlier else None
         return found or NOTHING

@@ -1,12 +1,12 @@
-"""Tells events apart that are known by their content only, and have the same.
+"""Tells equal events apart, if only their content identifies them.
 
-Two equal events of a micro-batch mean two notifications, and a receiver that drops repeats by their ids would lose one.
-So the second has another id, made of the first one's. Which of them is the second doesn't matter, as they are equal:
-the ids of a micro-batch are the same in a replay. A task numbers its own: equal events in two tasks come from different
-files, or from different parts of one, and have different keys because of that (`event_batches.event_key`).
+Two equal events of a micro-batch mean two notifications. If these had the same id, a receiver that drops repeats would
+lose one. So the second has another id, made of that of the first. Which of them is the second doesn't matter, as they
+are equal: the ids of a micro-batch are the same in a replay. Each task numbers its own events. Equal events in two
+tasks come from different files, or different parts of one, and so have different keys (`event_batches.event_key`).
 
-What a task has seen is kept as 64 bits of each key, sorted: 8 MB for a million events. Keys that agree in those are few
-and kept whole.
+Of each key that a task has seen, 64 bits are kept, sorted: 8 MB for a million events. Keys that agree in these bits are
+few, and are kept whole.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ _DIGITS = 16  # of 32 hexadecimal ones
 
 
 class EqualKeys:
-    """The keys that a task has seen: 32 hexadecimal digits each."""
+    """The keys that a task has seen, of 32 hexadecimal digits each."""
 
     def __init__(self) -> None:
         self._seen: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
-        self._counts: dict[str, int] = {}  # of those that have come more than once
+        self._counts: dict[str, int] = {}  # of keys that have come more than once
 
     def number(self, keys: pa.Array) -> pa.Array | None:
-        """The same keys, those that have come before changed; None if there are no such.
+        """The keys, changed where they have come before; None if none has.
 
         >>> equal = EqualKeys()
         >>> [equal.number(pa.array([letter * 32])) is None for letter in "aba"]
@@ -50,7 +50,7 @@ class EqualKeys:
 
 
 def _numbered(key: str, number: int) -> str:
-    """A key for the same content after so many others; the first is the key itself."""
+    """The key of an event that `number` equal ones precede; of the first it is the key itself."""
     if not number:
         return key
     return hashlib.sha256(f"{key}#{number}".encode()).hexdigest()[:32]

@@ -30,12 +30,12 @@ from penstock.pipeline.sources import KEY
 from penstock.pipeline.wanted_events import WantedEvents
 from penstock.registry.kinds import FILTER
 
-_IN_PART = "in-part"  # where failures are left by workers that were handed a part of each event
+_IN_PART = "in-part"  # the folder for failures of workers that were handed a part of each event
 
 
 @dataclass(kw_only=True)
 class EventBatches(MicroBatches):
-    """What is done to each micro-batch of events."""
+    """Delivers micro-batches of events."""
 
     kind: ClassVar[str] = FILTER.name
 
@@ -90,7 +90,7 @@ class EventBatches(MicroBatches):
         )
 
     def _match_whole(self, frame: DataFrame, work: MatchWork, pin: Pin, query: str) -> TaskRows:
-        """Workers are handed whole events."""
+        """Match events that are handed to workers whole."""
         events = [quote_name(column) for column in self.schema.names]
         told = StructType([*NAMED_READERS, self._told()])
         name = f"{self._name(frame, pin, query)} AS {quote_name(KEY)}"
@@ -100,7 +100,7 @@ class EventBatches(MicroBatches):
     def _match_by_column(
         self, frame: DataFrame, work: MatchWork, asked: Sequence[str], pin: Pin, query: str
     ) -> DataFrame:
-        """The same, where workers are handed the attributes that filters ask for. Names are made of what matches."""
+        """The same, but workers are handed only the attributes that filters ask for. Events that match get an id."""
         event = ", ".join(quote_name(column) for column in self.schema.names)
         readers = [f"{FOUND}.{column}" for column in READERS]
         found = with_found(frame, work, asked).where(f"size({readers[0]}) > 0")
@@ -110,21 +110,21 @@ class EventBatches(MicroBatches):
     def _find_failures(
         self, frame: DataFrame, pin: Pin, query: str, failures: AnyPath, *, isolate: bool
     ) -> None:
-        """Events that can't be matched were seen in part: see them again, whole, as dead letters have them."""
+        """Match whole events again if workers failed on parts of some: a dead letter has the whole event."""
         if not count_dead_letters([failures / _IN_PART]):
             return
-        work = replace(self._work(pin, failures, isolate), costs=None)  # they are counted
+        work = replace(self._work(pin, failures, isolate), costs=None)  # they are counted already
         events = self._good(self._wanted(frame, pin))
         rows = self._match_whole(events, work, pin, query).frame()
         rows.write.format("noop").mode("overwrite").save()
 
     def _name(self, frame: DataFrame, pin: Pin, query: str) -> str:
-        """What the notifications of an event are called by, in SQL."""
+        """The id of an event's notifications, as SQL."""
         key = event_key(self.schema, self.event_id, frame.columns, pin.batch)
         return _digest(f"'{query}'", key)
 
     def _by_content(self, frame: DataFrame) -> bool:
-        """Whether events are known by their content only."""
+        """Whether events have neither an id nor a key of their source."""
         return self.event_id is None and KEY not in frame.columns
 
     def _told(self) -> StructField:
@@ -156,7 +156,7 @@ class EventBatches(MicroBatches):
 
 
 def _tell(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Events with their readers, as notifications: an event becomes one column, its key is what they are called."""
+    """Make notifications of events with their readers: the event becomes one column, its key the notification's id."""
     for rows in batches:
         own = [name for name in rows.schema.names if name not in (KEY, *READERS)]
         event = pa.StructArray.from_arrays([rows.column(name) for name in own], names=own)
@@ -167,7 +167,7 @@ def _tell(batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def _tell_apart(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The same for events that are known by their content: equal ones of a task are numbered."""
+    """The same for events that only their content identifies: equal events of a task are numbered."""
     equal = EqualKeys()
     for rows in _tell(batches):
         keys = equal.number(rows.column(ID))
@@ -180,8 +180,8 @@ _PLACE = (
 )
 """Where an event is read: the part of a file that a task gets; without files, the task.
 
-Parts of files are the same in a replay, in whichever tasks they are, as long as Spark cuts large files at the same
-places: it does with the same settings on as many cores. Tasks are those that the source makes of the same offsets.
+Parts of files are the same in a replay, whichever tasks read them, if Spark cuts large files at the same places. It
+does so with the same settings on as many cores. Tasks are the same because the source makes them of the same offsets.
 """
 
 
@@ -191,7 +191,7 @@ def event_key(schema: StructType, event_id: str | None, columns: list[str], batc
     The last is the same in a replay. Equal events that it doesn't tell apart are in one task, which numbers them
     (`equal_keys`).
 
-    It is SQL: the same of column functions would ask the JVM some hundred things in every micro-batch.
+    It returns SQL, because column functions would take some hundred calls to the JVM in every micro-batch.
     """
     content = f"to_json(struct({', '.join(map(quote_name, schema.names))}))"
     key = _digest("'row'", f"'{batch}'", content, _PLACE)

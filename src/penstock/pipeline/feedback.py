@@ -1,15 +1,15 @@
-"""What workers leave for the driver beside their rows: what they learned of operators, and events that those failed.
+"""What workers report to the driver beside their rows: what they learned of operators, and the events that failed.
 
-All of it goes through small files in the folder of the snapshot, which all workers can see: accumulators don't exist in
-Spark Connect, and a second job for the failures would call every operator again.
+They write small files to the folder of the snapshot, which all workers can see. Spark Connect has no accumulators, and
+a second job for the failures would call every operator again.
 
     learned/                       how often predicates hold, what calls cost: merged by the driver at the next
                                    micro-batch, and read by workers when they begin a task
-    failures/<batch>/<run>/…       dead letters of one run of a micro-batch (`dead_letter_files`): a run that broke off
-                                   may have left some, and the next one leaves all; how often operators were called
-                                   (`operator_calls`)
+    failures/<batch>/<run>/…       dead letters of one run of a micro-batch (`dead_letter_files`), and how often
+                                   operators were called (`operator_calls`). A run that broke off may have written
+                                   some of the dead letters; the next run writes all of them.
 
-The folder goes when its dead letters have been delivered.
+The folder of failures is deleted when its dead letters have been delivered.
 """
 
 from collections.abc import Iterable
@@ -31,16 +31,16 @@ _FAILED = "failed"
 
 
 def gather_learned(store: SnapshotStore) -> None:
-    """On the driver: put together what workers have left."""
+    """On the driver: put together what workers have learned."""
     if store.learned.is_dir():
         gather(store.learned)
 
 
 class Feedback:
-    """On a worker: one task's share of it.
+    """On a worker: the feedback of one task.
 
-    What is learned is left for the driver only if it is `gathered`. A stream that `match` made has no driver of ours,
-    so a file for each task would stay for ever: there a worker learns for itself.
+    Workers write down what they learn only if somebody gathers it (`gathered`). Nobody does for a stream that `match`
+    has made: the file of each task would stay for ever. There a worker learns for itself.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Feedback:
             self._stage.learn(known)
 
     def add_failures(self, events: pa.RecordBatch, failures: Iterable[OperatorFailure]) -> None:
-        """Some operators failed on some of these events."""
+        """Make dead letters of the events on which operators failed."""
         reasons: dict[int, list[str]] = {}
         for failure in failures:
             reasons.setdefault(failure.event, []).append(failure_text(failure))
@@ -69,7 +69,7 @@ class Feedback:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """The task is done: leave what was learned and what failed, or nothing, if it is to be tried again."""
+        """Write down what was learned and which events failed. Nothing if the task failed: it is tried again."""
         self._letters.__exit__(kind)
         if kind is not None:
             return
@@ -92,12 +92,12 @@ def failure_text(failure: OperatorFailure) -> str:
 
 
 def failure_folder(ref: SnapshotRef, batch: int) -> AnyPath:
-    """Where workers leave the failures of a micro-batch."""
+    """The folder to which workers write the failures of a micro-batch."""
     return path_of(ref.path) / "failures" / str(batch)
 
 
 def last_run(folder: AnyPath) -> AnyPath | None:
-    """The folder of the last run of a micro-batch; None if there is none."""
+    """The folder of the last run of a micro-batch; None if it hasn't run."""
     return max(paths_in(folder, "[0-9]*"), key=lambda run: int(run.name), default=None)
 
 

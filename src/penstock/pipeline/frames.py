@@ -1,6 +1,6 @@
-"""`match`: a DataFrame of events in, the same events with their subscriptions out.
+"""`match`: adds to each event of a DataFrame the subscriptions that it matches.
 
-On the driver: one snapshot of the subscriptions is pinned, and events are matched with it, by workers (`match_work`).
+The driver pins one snapshot of the subscriptions; workers match the events against it (`match_work`).
 """
 
 import hashlib
@@ -55,12 +55,12 @@ def match(
 
     The subscriptions are those of this moment: one snapshot is pinned when `match` is called, for a streaming
     DataFrame too (a `Pipeline` follows changes). Leases are compared with the time of the call in a batch, with the
-    clock in a stream. `snapshots` is the folder where the snapshot is written, or a URI (`s3://bucket/folder`); on a
-    cluster it must be one that every worker can read, and by default it is a temporary one of this machine.
+    clock in a stream. `snapshots` is the folder where the snapshot is written, or a URI (`s3://bucket/folder`). On a
+    cluster every worker must be able to read it; by default it is a temporary folder of this machine.
 
-    `operators` are those that filters may call; by default those of the registry, and of a snapshot none.
-    `strategy` is the order in which they are called. An operator that fails on an event leaves those out that need
-    it; with `failures`, a column `operator_failures: array<string>` says which did, and why.
+    `operators` are those that filters may call, by default those of the registry; for a snapshot the default is none.
+    `strategy` is the order in which they are called. If an operator fails on an event, subscriptions that need it are
+    left out. With `failures`, a column `operator_failures: array<string>` says which operators failed, and why.
 
     Raises `SubscriptionErrors` with every subscription that doesn't fit the schema of the events.
     """
@@ -76,7 +76,7 @@ def run_plan(df: DataFrame, work: MatchWork) -> DataFrame:
 
 @dataclass(frozen=True)
 class MatchOptions:
-    """How events are matched, and what comes out; `match` says what each is."""
+    """How events are matched, and what comes out; `match` explains each option."""
 
     explode: bool
     engine: str
@@ -91,7 +91,7 @@ def plan_match(
     options: MatchOptions,
     snapshots: str | Path | None = None,
 ) -> MatchWork:
-    """What workers do to the events of a frame, checked."""
+    """The work for the events of a frame, with all options checked."""
     schema = df.schema
     form = Form.PAIRS if options.explode else Form.LISTS
     check_columns(schema, added_columns(form, options.failures))
@@ -164,7 +164,7 @@ def pin(
     folder: str | Path | None,
     engine: str,
 ) -> SnapshotRef:
-    """The snapshot of this moment; SubscriptionErrors with all that don't fit the schema."""
+    """Publish a snapshot of this moment. Raises SubscriptionErrors with all subscriptions that don't fit the schema."""
     if not isinstance(source, SubscriptionSource):
         raise PipelineError(
             f"subscriptions can't be read from {type(source).__name__}: give a penstock.Subscriptions"
@@ -190,7 +190,7 @@ def snapshot_store(
 
 
 def operators_of(source: Any) -> Operators:
-    """The operators that a registry was given; one that is named by its URL has none."""
+    """The operators that a registry was given; none if the registry is named by its URL."""
     return Operators.of(getattr(source, "operators", None))
 
 

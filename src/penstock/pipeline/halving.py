@@ -1,7 +1,7 @@
-"""Work on many records of which one may make it fail: only that one is refused.
+"""Work on many records, of which only those that make it fail are refused.
 
-A batch is tried whole, so that nothing is paid where nothing is wrong. If that fails its halves are tried, down to the
-record that did it: about 2 log2 n tries for one among n.
+A batch is tried whole, so there is no cost if nothing is wrong. If that fails its halves are tried, down to the record
+to blame: about 2 log2 n tries for one among n.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,9 +18,9 @@ def work_in_halves(
     refuse: Callable[[pa.RecordBatch, str], Result],
     job_errors: tuple[type[Exception], ...] = (),
 ) -> Iterator[tuple[pa.RecordBatch, Result]]:
-    """What comes of the parts of a batch, in order: all of it, if nothing fails. A record that fails is refused.
+    """The parts of a batch, in order, with their results: the whole batch if nothing fails. A bad record is refused.
 
-    `job_errors` aren't about a record but about the job, and are raised.
+    `job_errors` are errors of the job, not of a record. They are raised.
 
     >>> def inverse(batch):
     ...     return [1 / n for n in batch.column("n").to_pylist()]
@@ -37,7 +37,7 @@ def parts_in_halves(
     refuse: Callable[[pa.RecordBatch, str], Result],
     job_errors: tuple[type[Exception], ...] = (),
 ) -> Iterator[tuple[pa.RecordBatch, Result]]:
-    """The same for work that comes in parts, one run of records after the other: those that came are done."""
+    """The same for work that itself yields parts, in the order of the records. Parts that came aren't done again."""
     done = 0
     try:
         for part, found in work(batch):

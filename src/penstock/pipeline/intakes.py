@@ -1,11 +1,11 @@
-"""What a pipeline takes in: events, changes of tables, documents. Each has a query of its own.
+"""What a pipeline takes in: events, changes of tables, documents.
 
     events     ─▶ matched with filters        ─▶ sink        checkpoint/events
     tables     ─▶ joined for select-joins     ─▶ sink        checkpoint/tables
     documents  ─▶ extracted for tree patterns ─▶ sink        checkpoint/documents
     ticks      ─▶ digests that are due        ─▶ sink        checkpoint/digests
 
-A query of its own, so that a burst of documents doesn't keep events waiting, and each is replayed alone.
+Each has a query of its own. So a burst of documents doesn't keep events waiting, and each input is replayed by itself.
 """
 
 import time
@@ -72,7 +72,7 @@ class Intake(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in a pipeline's description."""
+        """Its name in a pipeline's description."""
         ...
 
     @property
@@ -89,7 +89,7 @@ class Intake(Protocol):
 
 @dataclass(frozen=True)
 class _Stream:
-    """A stream of records, and how the bad ones are written; None if there are none."""
+    """A stream of records. `records` says how they are written, to explain bad ones; None if no record is bad."""
 
     frame: DataFrame
     records: Records | None
@@ -108,7 +108,7 @@ class _Stream:
 
     @staticmethod
     def of_all(source: Source | DataFrame, spark: SparkSession) -> "_Stream":
-        """The same of a source that is read as a whole."""
+        """The same for a source that must be read as a whole."""
         if isinstance(source, Source) and source.interest:
             raise PipelineError("interest is for events: leave it out of tables and documents")
         return _Stream.of(source, spark)
@@ -120,7 +120,7 @@ class _Stream:
 
 @dataclass(frozen=True)
 class EventOptions:
-    """How events are matched; `Pipeline` says what each is."""
+    """How events are matched; `Pipeline` explains each option."""
 
     event_time: str | None
     event_id: str | None
@@ -132,7 +132,7 @@ class EventOptions:
 
 @dataclass(frozen=True)
 class EventIntake:
-    """Events."""
+    """The intake of events."""
 
     name: ClassVar[str] = "events"
 
@@ -145,7 +145,7 @@ class EventIntake:
     def of(
         source: SourceLike, options: EventOptions, registry: Registry, spark: SparkSession
     ) -> "EventIntake":
-        """PipelineError if events can't be matched so."""
+        """Raises PipelineError if events can't be matched with these options."""
         check_engine(options.engine)
         check_strategy(options.strategy)
         given = options.operators is not None
@@ -193,14 +193,14 @@ class EventIntake:
 
 @dataclass(frozen=True)
 class TableIntake:
-    """Changes of tables."""
+    """The intake of changes of tables."""
 
     name: ClassVar[str] = "tables"
 
     streams: Mapping[str, _Stream]
     catalog: Catalog
     options: JoinOptions
-    refused: DataFrame | None = None  # changes of no table
+    refused: DataFrame | None = None  # changes that belong to no table
 
     @staticmethod
     def of(
@@ -209,7 +209,7 @@ class TableIntake:
         options: JoinOptions,
         spark: SparkSession,
     ) -> "TableIntake":
-        """PipelineError if there is no such table."""
+        """Raises PipelineError for a table that the catalogue doesn't have."""
         if isinstance(sources, DataFrame):
             together = _streaming(sources)
             frames = split_by_table(together, catalog)
@@ -256,7 +256,7 @@ def _streaming(frame: DataFrame) -> DataFrame:
 
 
 def change_schema(catalog: Catalog, table: str, options: JoinOptions) -> StructType:
-    """What a change of a table is like, if its source doesn't say so."""
+    """The schema of a table's changes, for a source that is given without one."""
     columns: StructType = from_arrow_schema(dict(catalog.declared)[table].schema.to_arrow())
     beside = [
         StructField(options.op, StringType()),
@@ -268,7 +268,7 @@ def change_schema(catalog: Catalog, table: str, options: JoinOptions) -> StructT
 
 
 def _with_message(found: DataFrame, told: StructField) -> DataFrame:
-    """Notifications with one column that says what a subscriber is told."""
+    """Notifications whose message fields are put together in one column."""
     assert isinstance(told.dataType, StructType), "made of fields"
     names = told.dataType.names
     rest = [name for name in found.columns if name not in names]
@@ -283,11 +283,11 @@ PLANNING = 10.0
 class ViewOptions:
     """What documents are like, and how views are fed.
 
-    - `document`, `id`: the columns with their texts and with what they are called; by default `document` and `id`, and
-      of a source of format `binaryFile`, in which each file is a document, its content and its path.
+    - `document`, `id`: the columns with the texts and the ids of documents, by default `document` and `id`. In a source
+      of format `binaryFile` each file is a document; the defaults are its content and its path.
     - `format`: "xml" or "json".
-    - `feeding`: which views may feed which others, and what counts (`LiveOptions`). By default none does: in one
-      process all patterns together are extracted faster than they are computed from each other.
+    - `feeding`: which views may feed which others, and what counts (`LiveOptions`). By default no view feeds another:
+      in one process it is faster to extract all patterns together than to compute some from others.
     """
 
     document: str | None = None
@@ -305,7 +305,7 @@ _DOCUMENT_SCHEMA = StructType(
 
 @dataclass(frozen=True)
 class DocumentIntake:
-    """Documents."""
+    """The intake of documents."""
 
     name: ClassVar[str] = "documents"
 
@@ -320,7 +320,7 @@ class DocumentIntake:
     def of(
         given: SourceLike, options: ViewOptions, snapshots: str | None, spark: SparkSession
     ) -> "DocumentIntake":
-        """PipelineError or SchemaError if these aren't documents."""
+        """Raises PipelineError or SchemaError if these aren't documents."""
         if options.format not in FORMATS:
             raise PipelineError(f"documents are 'xml' or 'json', not {options.format!r}")
         source = source_of(given, _DOCUMENT_SCHEMA)
@@ -357,7 +357,7 @@ class DocumentIntake:
 
 @dataclass(frozen=True)
 class DigestIntake:
-    """Ticks, at which digests are sent of what other intakes have gathered; `told` are these, by name."""
+    """Ticks, at which digests are sent. `gathering` has the columns of the intakes that gather for them, by name."""
 
     name: ClassVar[str] = "digests"
 
@@ -367,7 +367,7 @@ class DigestIntake:
 
     @staticmethod
     def of(every: str, others: Sequence[Intake], spark: SparkSession) -> "DigestIntake":
-        """PipelineError if nothing can be gathered, or not so often."""
+        """Raises PipelineError if no intake gathers for digests, or if `every` isn't an interval."""
         trigger = trigger_of(every)
         gathering = {one.name: one.told for one in others if not isinstance(one, TableIntake)}
         if not gathering:
@@ -391,12 +391,12 @@ class DigestIntake:
         inputs = {name: (str(folder / name), told) for name, told in self.gathering.items()}
         batches = DigestBatches(outlet, shape, inputs, reports)
         ticks = self.spark.readStream.format(_TICKS).option("rowsPerBatch", 1)
-        if outlet.trigger.milliseconds is not None:  # else it is to end, and so are ticks
+        if outlet.trigger.milliseconds is not None:  # else ticks end with the pipeline
             outlet = replace(outlet, trigger=self.trigger)
         return TickingQuery(outlet.start(ticks.option("numPartitions", 1).load(), batches))
 
 
-_TICKS = "rate-micro-batch"  # Spark's source that has something new whenever it is asked
+_TICKS = "rate-micro-batch"  # a source of Spark's that always has something new
 
 
 class TickingQuery(RunningQuery):

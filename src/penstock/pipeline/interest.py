@@ -1,4 +1,4 @@
-"""`penstock.interest`: what anybody could want, with the forms that Spark takes beside those of the core."""
+"""`penstock.interest`: what anybody could want, as conditions for Spark in addition to the forms of the core."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -47,10 +47,10 @@ def interest(
 ) -> Interest:
     """What at least one live subscription could want, as at most so many alternatives over some columns.
 
-    `columns` are the ones that a source is sorted or partitioned by, or keeps minima and maxima of; without them all
-    that subscriptions ask for are looked at, the most selective first. `statistics` say how likely values are
-    (`Statistics.of(batches, schema)`), so that what is let through needlessly is rare; without them all cells are
-    alike. With `nan=False` you know that no event has NaN in a double: then `price > 5` is pushed down, too.
+    `columns` are those by which a source is sorted or partitioned, or whose minima and maxima it keeps. By default they
+    are all that subscriptions ask for, the most selective first. `statistics` say how likely values are
+    (`Statistics.of(batches, schema)`), so that few events are let through needlessly; without them all cells count as
+    equally likely. `nan=False` says that no event has NaN in a double: then `price > 5` is pushed down, too.
 
     Raises SubscriptionErrors with all subscriptions that don't fit the schema.
 

@@ -1,11 +1,12 @@
-"""What is asked of columns, as a Spark Column that sources push down: classic and Connect.
+"""Conditions on columns as a Spark Column that sources push down, for classic Spark and Connect.
 
-Names and values never go through a parser, so odd names and strings need no care. Timestamps are given as text with a
-zone: Spark reads it as what the column is, `timestamp` or `timestamp_ntz`, and makes it a constant before it plans.
+Names are quoted and values are literals, so odd names and strings need no care. Timestamps are given as text with a
+zone. Spark reads it as the type of the column, `timestamp` or `timestamp_ntz`, and makes it a constant before it plans.
 
-NaN is above all doubles to Spark, but not to the statistics that writers such as Arrow put into Parquet files, nor to
-those of `cache()`: Spark skips a part with a NaN that `price > 5` wants. Where NaN is wanted, `isnan(price)` keeps
-Spark from looking at the statistics of that column; whoever has no NaN says so (`nan=False`).
+To Spark, NaN is above all doubles. In the statistics that writers such as Arrow put into Parquet files, and in those of
+`cache()`, it isn't: by them Spark would skip a part that has a NaN, though `price > 5` wants it. Where NaN is wanted,
+`isnan(price)` keeps Spark from looking at the statistics of that column. If the data have no NaN, `nan=False` leaves
+`isnan` out.
 """
 
 import datetime
@@ -30,7 +31,7 @@ def column_of(boxes: Sequence[tuple[ColumnCondition, ...]], nan: bool) -> Column
 def _joined(
     found: Sequence[Column], join: Callable[[Column, Column], Column], none: bool
 ) -> Column:
-    """All of them joined, as a tree that is as flat as can be: Spark recurses into it."""
+    """All conditions joined, in a tree that is as flat as can be: Spark recurses into it. `none`: the value without."""
     if not found:
         return f.lit(none)
     level = list(found)

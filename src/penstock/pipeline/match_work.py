@@ -1,15 +1,15 @@
-"""What a worker does with events: it matches them against one snapshot, and makes rows of what it finds.
+"""What a worker does with events: it matches them against one snapshot, and makes rows of the matches.
 
     events ──▶ mapInArrow ─┬─▶ events + subscriptions: array<bigint>            one row per event
                            ├─▶ events + subscription, subscriber (explode)      one row per pair
                            └─▶ events + subscriptions, subscribers              one row per event that matches
 
-What travels to the workers is a few dozen bytes: where the snapshot lies, the engine, and the time that leases are
+Only a few dozen bytes travel to the workers: the path of the snapshot, the engine, and the time that leases are
 compared with. Each worker process maps the snapshot into memory once and keeps it. Neither a broadcast variable nor a
 pickled plan would do: Spark Connect has no broadcast variables, and a pickled plan is one copy per process.
 
-Fan-out has no bound (one event can match every subscription), but the memory of a worker has: a batch of events is
-matched in parts of a bounded number of pairs (`Matcher.match_parts`), which leave as batches of their own.
+One event can match every subscription, but the memory of a worker is bounded. So a batch of events is matched in parts
+of a bounded number of pairs (`Matcher.match_parts`), each of which becomes a batch of its own.
 """
 
 from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ PAIR = (
 
 
 class Form(Enum):
-    """What rows of matches are like: one for each event, for each pair, or for each event that matches, with names."""
+    """The rows of matches: one for each event, one for each pair, or one for each event that matches, with names."""
 
     LISTS = "lists"
     PAIRS = "pairs"
@@ -59,7 +59,7 @@ class Form(Enum):
 _PAIRS = 1 << 17  # rows of an output batch, where there is one per pair
 _BYTES = (
     32 << 20
-)  # an output batch of wide events holds fewer pairs than that; one of a single pair may be larger
+)  # of an output batch: wide events make batches of fewer pairs; a single pair may be larger
 
 
 def added_columns(form: Form, failures: bool) -> tuple[StructField, ...]:
@@ -81,9 +81,10 @@ class MatchWork:
     """What a worker does to the Arrow batches of its partition: matches them against one snapshot.
 
     Leases are compared with `now`; None is the worker's clock. Workers import the `operators` that are given here, and
-    no others, whatever the snapshot says; with `isolate` all of them have processes of their own. With `failures` there
-    is a column that says which failed. The events that operators failed on are left in `failure_folder`, if there is
-    one, in `costs` what subscriptions took (`running_costs`), and in `reads` how many events were read (`read_counts`).
+    no others, whatever the snapshot says. With `isolate` all of them run in processes of their own. With `failures`
+    there is a column that says which of them failed. Of the folders, if they are given, `failure_folder` gets the
+    events that operators failed on, `costs` the costs of subscriptions (`running_costs`), and `reads` the number of
+    events that were read (`read_counts`).
     """
 
     ref: SnapshotRef
@@ -106,7 +107,7 @@ class MatchWork:
     def found(
         self, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[tuple[Matcher, pa.RecordBatch, Matches]]:
-        """The events of a partition, all of them in their order, and what they match."""
+        """All events of a partition, in their order, and what they match."""
         matcher = open_matcher(
             self.ref, self.engine, self.strategy, self.operators, isolate=self.isolate
         )
@@ -127,7 +128,7 @@ class MatchWork:
     def _matched(
         self, matcher: Matcher, batch: pa.RecordBatch
     ) -> Iterator[tuple[pa.RecordBatch, Matches]]:
-        """Parts of a batch with their matches. An event that can't be matched matches nothing, and is a failure."""
+        """Parts of a batch with their matches. An event that can't be matched has no matches, but a failure."""
         return parts_in_halves(
             batch, lambda part: matcher.match_parts([part], self.now), self._unmatched
         )
@@ -165,7 +166,7 @@ def match_rows(df: DataFrame, work: MatchWork) -> TaskRows:
 
 
 def failure_lists(events: int, failures: Iterable[OperatorFailure]) -> pa.ListArray:
-    """For each event the operators that failed on it, and why."""
+    """For each event, the operators that failed on it, and why."""
     lists: list[list[str]] = [[] for _ in range(events)]
     for failure in failures:
         lists[failure.event].append(failure_text(failure))
@@ -173,7 +174,7 @@ def failure_lists(events: int, failures: Iterable[OperatorFailure]) -> pa.ListAr
 
 
 def _with_readers(events: pa.RecordBatch, found: Matches, matcher: Matcher) -> pa.RecordBatch:
-    """The events that somebody gets, with ids and names of those who do."""
+    """The events that match, with the ids and names of those who get them."""
     matching = np.flatnonzero(np.diff(found.start))
     ends = pa.array(np.append(found.start[matching], found.start[-1]).astype(np.int32))
     columns = pa.array(found.ids), matcher.subscribers(found.position)
@@ -200,9 +201,9 @@ def _exploded(events: pa.RecordBatch, found: Matches, matcher: Matcher) -> Itera
 
 
 def _portions(events: pa.RecordBatch, pairs: Int64s) -> Iterator[tuple[int, int]]:
-    """Runs of events whose rows fit into one output batch, or single events, as first and past.
+    """Ranges of events, as first and past, whose rows fit into one output batch; or single events.
 
-    Halves what may not fit: one event can be as large as all the others.
+    It halves a range that may not fit, because one event can be as large as all the others.
     """
     waiting = [(0, len(pairs))]
     while waiting:

@@ -1,13 +1,12 @@
-"""What a pipeline does, in figures: per micro-batch and in all.
+"""The figures of a pipeline: per micro-batch and in total.
 
-Two halves meet here. The function that runs a micro-batch counts what passes through it, with Spark's observations: the
-counts are taken while the batch is written, so nothing runs twice. Spark tells (`query_progress`) when the trigger
-began and how long it took. The first half is made where the batch runs, which with Spark Connect is another process on
-the server; from there it travels in the session's configuration, a ring of a few entries (no shared folder is needed,
-and the listener reads it before the ring comes round).
+They have two parts. The function that runs a micro-batch makes a report. It counts with Spark's observations, while the
+batch is written, so nothing runs twice. Spark says (`query_progress`) when the trigger began and how long it took. With
+Spark Connect the function runs in a process on the server, and the report travels in the configuration of the session,
+in a ring of a few entries. That needs no shared folder, and the listener reads a report before the ring comes round.
 
-Latency is from the event's own time to the moment its notification had been written, if the pipeline knows the events'
-time; else from the trigger to the commit. It is kept as quantiles, so that those of many batches can be put together.
+If the pipeline knows the time of events, latency is from then until the notification is written. Else it is from the
+trigger to the commit. It is kept as quantiles, so that those of many batches can be put together.
 """
 
 import functools
@@ -44,13 +43,13 @@ Errors = Sequence[tuple[int | None, Exception]]
 
 
 IN_PROGRESS = -1
-"""Instead of how many were published: Spark's report on its progress says it."""
+"""Stands for how many were published, where Spark's progress says it and the report doesn't."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the function that ran a micro-batch knows. Counts are None if the sink skipped a replay of a batch that it
-    had already."""
+    """The report of the function that ran a micro-batch. Counts are None if the sink skipped a replay of a batch that
+    it had already."""
 
     kind: str  # of the subscriptions
     batch: int
@@ -67,7 +66,7 @@ class Report:
     levels: tuple[dict[str, Any], ...] = ()  # of views: what each level did (`views.levels`)
     operators: OperatorCalls = field(default_factory=dict)  # of filters: what was called
     held: int = 0  # notifications that paces have held back
-    gathered: int = 0  # and those that wait for a digest
+    gathered: int = 0  # notifications that were gathered for digests
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -86,13 +85,13 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class BatchMetrics:
-    """One micro-batch: a report, and what the listener knows."""
+    """The figures of one micro-batch: its report, and what Spark says of it."""
 
     report: Report
     started: str  # when the trigger began, ISO 8601 UTC
     seconds: float  # how long the trigger took, commit included
     state_rows: int = 0  # in Spark's state store
-    state_bytes: int = 0  # of the driver's and the workers' memory that it takes
+    state_bytes: int = 0  # of memory that the state store takes
 
     @property
     def rows_per_second(self) -> float:
@@ -121,7 +120,7 @@ class BatchMetrics:
 
 
 MetricsTo = str | Path | Callable[[BatchMetrics], object]
-"""What else is given each micro-batch: a file, or a function."""
+"""Where the figures of each micro-batch go, too: a file, or a function."""
 
 
 class Metrics:
@@ -180,7 +179,7 @@ class Metrics:
         }
 
     def _summary_of(self, kind: str) -> dict[str, Any]:
-        """One kind: totals, percentiles of the latency over the batches kept, and how it stands now."""
+        """Of one kind: totals, percentiles of the latency over the kept batches, and figures of the last batch."""
         batches = [batch for batch in self._batches if batch.report.kind == kind]
         totals, seconds = self._totals[kind], self._seconds[kind]
         now = batches[-1] if batches else None
@@ -204,7 +203,7 @@ class Metrics:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with open(self._path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(batch.to_dict()) + "\n")
-        except OSError as error:  # figures aren't worth a stop; said once, not for each batch
+        except OSError as error:  # no reason to stop; logged once, not for each batch
             if not self._failed:
                 log.warning("metrics can't be written to %s: %s", self._path, error)
             self._failed = True
@@ -213,7 +212,7 @@ class Metrics:
 def merged_quantiles(batches: Sequence[BatchMetrics]) -> tuple[float, ...]:
     """The latency of several batches at QUANTILES, from the quantiles of each, weighted by its notifications.
 
-    Each batch is taken as a step function between its quantiles: exact at the ends, good to a step between.
+    Each batch is taken as a step function of its quantiles: exact at both ends, and good to a step in between.
 
     >>> report = Report("filter", 0, 9, 9, 0, 1, 1, False, None, 0)
     >>> merged_quantiles([BatchMetrics(report, "", 0.1), BatchMetrics(report, "", 0.3)])[5]
@@ -260,8 +259,8 @@ class LocalReports:
 class ConnectReports:
     """Reports of a batch function that runs on a Spark Connect server: a ring in the configuration of the session.
 
-    That is the session of the client. Since Spark 4.3 micro-batches run in a clone of it, whose configuration nobody
-    else sees.
+    It is the session of the client. Since Spark 4.3 micro-batches run in a clone of it, whose configuration nobody else
+    sees.
     """
 
     token: str
@@ -293,7 +292,7 @@ def _server_session(session: str) -> SparkSession:
 
 
 def refusals(errors: Errors) -> tuple[str, ...]:
-    """The first subscriptions that were set aside, in a line each."""
+    """The first subscriptions that were set aside, a line for each."""
     return tuple(
         f"subscription {sid}: {str(error).splitlines()[0]}"
         for sid, error in errors[:_REFUSED_SHOWN]

@@ -3,21 +3,21 @@
     pin ──▶ events, documents ─▶ match ──▶ notifications ──▶ sink
        └──▶ bad records ─────────────────▶ dead letters  ──▶ dead-letter sink
 
-1. Find the pin of the batch, or make it: publish a snapshot of the registry as it is now, and write down which, and the
-   time. From here on the batch is a pure function of what was published and its pin.
+1. Find the pin of the batch, or make it: publish a snapshot of the registry as it is now, and write down its version
+   and the time. From here on the batch is a pure function of what was published and its pin.
 2. Match, and hand the notifications to the sink, in one job that also counts records, bad records, notifications and
    latency.
-3. If subscriptions have paces, what these hold back is left out first: a job more (`paced_batches`).
-4. If there were bad records, or some that matching failed on, hand them to the dead-letter sink: a second job, which a
-   batch without them doesn't have. Workers have written the latter down (`feedback`): nothing is matched twice.
+3. If subscriptions have paces, one more job decides beforehand what these hold back (`paced_batches`).
+4. Hand bad records, and records that matching failed on, to the dead-letter sink. This second job runs only if there
+   are any. Workers write down the failures while they match (`feedback`).
 
-Everything that a crash can interrupt is done again by the replay, and both sinks see to it that doing it again is
-harmless. A subscription that doesn't fit is set aside and reported; it doesn't stop the others.
+A replay does again everything that a crash has interrupted, and both sinks make that harmless. A subscription that
+doesn't fit is set aside and reported; it doesn't stop the others.
 
-What is matched, and with what, is a matter of the kind: `event_batches` has filters, `views.document_batches` tree
-patterns. Changes of tables go through stateful operators of Spark first: `joins.change_batches` has those.
+Each kind has its own way to match: `event_batches` for filters, `views.document_batches` for tree patterns. Changes of
+tables go through stateful operators of Spark first (`joins.change_batches`).
 
-The object is picklable: with Spark Connect it runs in a process of the server, and opens the registry by its URL.
+`MicroBatches` is picklable: with Spark Connect it runs in a process of the server, and opens the registry by its URL.
 """
 
 import functools
@@ -56,7 +56,7 @@ from penstock.registry import Subscriptions
 
 log = logging.getLogger("penstock.pipeline")
 
-UNOBSERVED_AFTER = 5.0  # seconds to wait for the counts if a sink can't tell whether it ran
+UNOBSERVED_AFTER = 5.0  # seconds to wait for the counts if a sink can't tell whether it ran a batch
 _PRUNE_EVERY = 10  # micro-batches
 SNAPSHOTS_KEPT = 10  # besides those that are still needed
 _NO_DIGESTS = (
@@ -66,20 +66,20 @@ _NO_DIGESTS = (
 
 @dataclass
 class _State:
-    """What is kept from one micro-batch to the next: nothing that its result depends on."""
+    """Kept from one micro-batch to the next. No result depends on it."""
 
     source: SubscriptionSource | None = None
     refused: int = 0
     refusals: tuple[str, ...] = ()
     stale: str | None = None
     paces_of: int | None = None  # the change of the registry whose paces are written down
-    unpaced: bool = False  # and whether there are none
-    kept: dict[str, Any] = field(default_factory=dict)  # by a kind, for itself
+    unpaced: bool = False  # whether no subscription had a pace then
+    kept: dict[str, Any] = field(default_factory=dict)  # what a kind keeps for itself
 
 
 @dataclass(kw_only=True)
 class MicroBatches(ABC):
-    """What is done to each micro-batch of one input; called by Spark with its rows and its number."""
+    """Delivers the micro-batches of one input. Spark calls it with the rows and the number of each."""
 
     kind: ClassVar[str]
 
@@ -87,7 +87,7 @@ class MicroBatches(ABC):
     outlet: Outlet
     shape: NotificationShape
     snapshots: str | None
-    records: Records | None  # None: a source that has no bad records
+    records: Records | None  # None: the source has no bad records
     reports: Reports
     digests: bool = False  # whether the pipeline sends them
     _state: _State = field(default_factory=_State, repr=False)
@@ -99,7 +99,7 @@ class MicroBatches(ABC):
         self.__dict__.update(state, _state=_State())
 
     def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
-        """Deliver one; `tried` times it was tried before, and lost a worker."""
+        """Deliver one; `tried` is the number of earlier tries that lost a worker."""
         checkpoint = self.outlet.checkpoint
         query = query_id(checkpoint)
         pin, replayed = Pins(checkpoint).find_or_make(number, lambda: self._pin(query, number))
@@ -120,7 +120,7 @@ class MicroBatches(ABC):
         self._note_held(query, pin, paced)
         self._judge_costs(pin, counts)
         if counts is None:
-            # The sink had it: what failed is in the files of the run that wrote it, which is the last one.
+            # The sink had the batch already. Its failures are in the files of the last run, which wrote it.
             failures = last_run(failures.parent) or failures
         self._find_failures(frame, pin, query, failures, isolate=tried > 0)
         failed = self._dead_letters(frame, pin, query, counts, failures)
@@ -137,7 +137,7 @@ class MicroBatches(ABC):
 
     @abstractmethod
     def _publish(self, query: str) -> tuple[SnapshotRef, Errors]:
-        """A snapshot of the registry as it is now, and the subscriptions that are not in it."""
+        """Publish a snapshot of the registry as it is now. Returns it, and the subscriptions that it leaves out."""
 
     @abstractmethod
     def _latest(self, query: str) -> SnapshotRef | None:
@@ -145,34 +145,34 @@ class MicroBatches(ABC):
 
     @abstractmethod
     def _restore(self, pin: Pin) -> None:
-        """Make a snapshot again that is damaged since it was pinned, if the registry still allows for it."""
+        """Make the pinned snapshot again if it is damaged, which needs a registry that hasn't changed since."""
 
     @abstractmethod
     def _match(
         self, frame: DataFrame, pin: Pin, query: str, failures: AnyPath, *, isolate: bool
     ) -> TaskRows:
-        """What somebody is told: ids, lists of readers, and a column of the kind's own.
+        """The notifications: ids, lists of readers, and the kind's own column.
 
-        Records that fail are left in the folder `failures`. With `isolate`, what may end a worker has a process of its
-        own.
+        Records that fail are written to the folder `failures`. With `isolate`, code that may end a worker runs in a
+        process of its own.
         """
 
     @abstractmethod
     def _told(self) -> StructField:
-        """That column."""
+        """The kind's own column, which says what a subscriber is told."""
 
     @abstractmethod
     def _prune_snapshots(self, query: str, needed: frozenset[int]) -> None:
-        """Delete old snapshots, but those that are still needed."""
+        """Delete old snapshots, except those that are still needed."""
 
     def _wanted(self, frame: DataFrame, pin: Pin) -> DataFrame:
-        """What is read of a micro-batch."""
+        """The part of a micro-batch that is read."""
         return frame
 
     def _find_failures(  # noqa: B027
         self, frame: DataFrame, pin: Pin, query: str, failures: AnyPath, *, isolate: bool
     ) -> None:
-        """Leave the records that failed in `failures`, as far as matching hasn't."""
+        """Write to `failures` the failed records that matching hasn't written there."""
 
     def _times(self) -> str | None:
         """The column that says when something was published."""
@@ -182,13 +182,13 @@ class MicroBatches(ABC):
         """Set aside the subscriptions that cost too much."""
 
     def _figures(self, pin: Pin, failures: AnyPath) -> dict[str, Any]:
-        """What else a report has; `failures` is the folder of the run that wrote the micro-batch."""
+        """Further figures of the report; `failures` is the folder of the run that wrote the micro-batch."""
         return {}
 
     def _set_aside_expensive(
         self, costs: RunningCosts, folder: str, events: int | None, number: int
     ) -> None:
-        """Judge what workers have counted. If that fails, it is logged, and nothing else happens."""
+        """Set aside subscriptions that cost too much by the workers' counts. If the registry fails, that is logged."""
         costs.gather(folder, events)
         try:
             costs.judge(self._source())
@@ -198,7 +198,7 @@ class MicroBatches(ABC):
     # --- steps ----------------------------------------------------------------------------------
 
     def _pin(self, query: str, number: int) -> Pin:
-        """Pin the registry as it is now; if it can't be reached, or the disk is full, as it was when it last could."""
+        """Pin the registry as it is now. If it can't be reached, or the disk is full, pin the latest snapshot."""
         self._state.stale = None
         try:
             ref, errors = self._publish(query)
@@ -218,7 +218,7 @@ class MicroBatches(ABC):
         return Pin(query, number, ref, utc_now())
 
     def _pin_paces(self, sequence: int) -> Errors:
-        """Write down which paces hold from a change of the registry on; those that can't be kept to, and why."""
+        """Write down the paces as of a change of the registry. Returns those that can't be kept to, and why."""
         source = self._source()
         if sequence != self._state.paces_of and hasattr(source, "paces"):
             paces = source.paces(self.kind)
@@ -235,7 +235,7 @@ class MicroBatches(ABC):
         return Pacing(log_, self._told(), self.digests, self._times())
 
     def _pace(self, found: TaskRows, pin: Pin) -> PacedRows | None:
-        """What is left of what was found when paces are kept to; None if nobody has one."""
+        """The notifications that paces let through; None if no subscription has a pace."""
         if self._state.unpaced and pin.snapshot.sequence == self._state.paces_of:
             return None
         pacing = self._pacing()
@@ -243,7 +243,7 @@ class MicroBatches(ABC):
         return pacing.apply(found, pin, paces) if paces else None
 
     def _note_held(self, query: str, pin: Pin, paced: PacedRows | None) -> None:
-        """Tell the registry what was held back, for its owners to see. If that fails, it is logged."""
+        """Note in the registry how much was held back, for its owners to see. If that fails, it is logged."""
         if paced is None or not paced.batch.held:
             return
         held = {sid: one.held for sid, one in paced.batch.windows.items() if one.held}
@@ -261,7 +261,7 @@ class MicroBatches(ABC):
         return records.where(F.col(REASON).isNull()).drop(REASON, RAW)
 
     def _deliver(self, found: TaskRows, batch: Batch, counted: "_Counts") -> dict[str, Any] | None:
-        """Give the sink a micro-batch; what was counted meanwhile, None if the sink had it."""
+        """Give the sink a micro-batch. Returns the counts; None if the sink had it already."""
         if self.outlet.writes_in_tasks:
             return counted.get_with(
                 self.outlet.write_in_tasks(self.shape.in_tasks(found, self.kind), batch)
@@ -277,9 +277,9 @@ class MicroBatches(ABC):
         counts: dict[str, Any] | None,
         failures: AnyPath,
     ) -> int:
-        """Deliver bad records and those that matching failed on, in one write; how many of the latter."""
+        """Deliver bad records and those that matching failed on, in one write. Returns how many the latter are."""
         letters: list[DataFrame] = []
-        # Not counted: the sink skipped a batch that it had. Whether there were bad records isn't known then.
+        # Without counts (the sink skipped a batch that it had) it isn't known whether there were bad records.
         if self.records is not None and (counts is None or counts["dead_letters"]):
             letters.append(dead_letters(frame, self.records, pin.batch, pin.now))
         failed = count_dead_letters([failures])
@@ -342,7 +342,7 @@ class MicroBatches(ABC):
         return self._state.source
 
     def _snapshot_folder(self, query: str) -> AnyPath:
-        """Snapshots are a pipeline's own: no other could know which of them are still needed."""
+        """The folder of this pipeline's snapshots. Others don't share it: they couldn't know which are still needed."""
         if self.snapshots:
             return path_of(self.snapshots) / query
         return path_of(self.outlet.checkpoint) / "penstock" / "snapshots"
@@ -356,7 +356,7 @@ class _Counts:
         self._after = Observation()
 
     def records(self, frame: DataFrame, times: str | None) -> DataFrame:
-        """Count what is published, and when that was."""
+        """Count records and bad records, and observe when they were published."""
         bad = f"{quote_name(REASON)} IS NOT NULL" if REASON in frame.columns else "false"
         wanted = [f"count_if(NOT ({bad})) AS published", f"count_if({bad}) AS dead_letters"]
         if times is not None:
@@ -380,14 +380,14 @@ class _Counts:
         return {**before, **after} if before and after else None
 
     def get_with(self, notifications: int | None) -> dict[str, Any] | None:
-        """The counts, where the sink has counted notifications; None if it didn't run the batch."""
+        """The counts, given the sink's count of notifications; None if it didn't run the batch."""
         if notifications is None:
             return None
         return {**self._before.get, "notifications": notifications}
 
 
 def read_observation(observation: Observation, wait: float | None) -> dict[str, Any] | None:
-    """What was observed, waiting for it at most some seconds: for a job that never ran, Spark would wait for ever."""
+    """What was observed. Waits at most so many seconds, as Spark would wait for ever for a job that never ran."""
     if wait is None:
         return observation.get
     found: list[dict[str, Any]] = []

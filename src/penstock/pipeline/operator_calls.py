@@ -1,9 +1,9 @@
 """How often operators were called in a micro-batch, how often that failed, and how long it took.
 
-A worker leaves the figures of its task in the folder of the run that it is part of (`feedback`), when the task ends
-well. A task that is tried again overwrites them, a run that broke off has a folder of its own, and the folder goes
-before a micro-batch is reported: so no call is counted twice. A replay that the sink skips has those of the run that
-wrote it, unless they were reported already.
+When a task ends well, the worker writes its figures to the folder of the run (`feedback`). No call is counted twice: a
+task that is tried again overwrites its figures, a run that broke off has a folder of its own, and the folder is deleted
+before a micro-batch is reported. If the sink skips a replay, the figures are those of the run that wrote it, unless
+they were reported already.
 
     <folder>/calls-<part>.json     {"operators": {"crowd": {"calls": 120, "failures": 3, "seconds": 2.41}}, …}
 """
@@ -19,7 +19,7 @@ from penstock.operators.invoke import OperatorStats
 from penstock.pipeline.task_files import leave_in
 
 OperatorCalls = Mapping[str, Mapping[str, float]]
-"""By operator: `calls`; `failures`, time-outs and calls that its breaker refused included; `seconds`."""
+"""By operator: `calls`; `failures`, including time-outs and calls that its breaker refused; `seconds`."""
 
 log = logging.getLogger("penstock.pipeline")
 
@@ -31,7 +31,7 @@ _FILE = "calls.json"
 def leave_calls(
     folder: AnyPath, before: Mapping[str, OperatorStats], after: Mapping[str, OperatorStats]
 ) -> None:
-    """On a worker: what one task has called."""
+    """On a worker: write down the calls of one task."""
     spent = {
         name: {figure: getattr(now, figure) - getattr(before[name], figure) for figure in _FIGURES}
         for name, now in after.items()
@@ -40,7 +40,7 @@ def leave_calls(
 
 
 def read_calls(folder: AnyPath) -> OperatorCalls:
-    """On the driver: what all tasks of a run have called."""
+    """On the driver: the calls of all tasks of a run."""
     found = []
     for path in paths_in(folder, "calls-*.json"):
         try:
@@ -51,7 +51,7 @@ def read_calls(folder: AnyPath) -> OperatorCalls:
 
 
 def add_calls(several: Iterable[OperatorCalls]) -> OperatorCalls:
-    """The figures of several together; operators that were never asked aren't among them.
+    """The sums of several figures, without operators that were never called.
 
     >>> one = {"crowd": {"calls": 2, "failures": 1, "seconds": 0.5}, "flag": {"calls": 0, "seconds": 0.0}}
     >>> add_calls([one, one])

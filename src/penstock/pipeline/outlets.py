@@ -1,4 +1,4 @@
-"""Where a pipeline delivers, and how its queries are started: what all kinds have in common."""
+"""Where a pipeline delivers, and how its queries are started. All kinds of subscriptions share it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ _OF_MATCHING = ("penstock.base.errors.SnapshotError", "penstock.base.errors.Regi
 
 @dataclass(frozen=True)
 class Outlet:
-    """The sinks of a pipeline, its checkpoint folder, and when it looks for something new."""
+    """The sinks of a pipeline, its checkpoint folder, its trigger and its name."""
 
     sink: Sink
     dead_letter: Sink
@@ -42,7 +42,7 @@ class Outlet:
         trigger: str,
         name: str | None,
     ) -> "Outlet":
-        """What a user says; dead letters are files in the checkpoint folder if nothing is said of them."""
+        """An outlet from what a user gives. By default dead letters are files in the checkpoint folder."""
         folder = path_of(checkpoint, "checkpoint").absolute()
         letters = dead_letter or FileSink(
             uri_for_spark(folder / "penstock" / "dead-letters"), "json"
@@ -50,7 +50,7 @@ class Outlet:
         return Outlet(sink, letters, str(folder), trigger_of(trigger), name)
 
     def check(self, spark: SparkSession, shape: NotificationShape) -> None:
-        """A PipelineError if a sink is none, or can't take the notifications."""
+        """Raises PipelineError if something isn't a sink, or can't take the notifications."""
         for sink in (self.sink, self.dead_letter):
             if not isinstance(sink, Sink):
                 raise PipelineError(
@@ -60,9 +60,10 @@ class Outlet:
         self.dead_letter.check(spark, DEAD_LETTER_COLUMNS)
 
     def part(self, name: str, *, alone: bool) -> "Outlet":
-        """The same for one of its inputs, which has a folder of its own in the checkpoint folder.
+        """The outlet of one input, which has a folder of its own in the checkpoint folder.
 
-        A pipeline that has one input alone may go on in a checkpoint folder that was made for that one.
+        In an older checkpoint the one input of a pipeline has the whole folder. A pipeline with a single input may go
+        on with such a checkpoint.
         """
         folder = path_of(self.checkpoint)
         if (folder / "offsets").is_dir():
@@ -80,30 +81,30 @@ class Outlet:
         return start_query(frame, deliver, self.checkpoint, self.trigger, self.name)
 
     def write(self, notifications: DataFrame, batch: Batch) -> bool | None:
-        """Give the sink a micro-batch, in rows of the form that it takes; what the sink says of it."""
+        """Give the sink a micro-batch, in rows of the form that it takes. Returns what the sink's `write` returns."""
         rows = explode(notifications) if self.sink.explode else notifications
         with self._failures():
             return self.sink.write(rows, batch)
 
     @property
     def writes_in_tasks(self) -> bool:
-        """Whether the sink takes rows where tasks make them."""
+        """Whether the sink writes rows in the tasks that make them."""
         return isinstance(self.sink, TaskSink) and self.sink.writes_in_tasks
 
     def write_in_tasks(self, rows: TaskRows, batch: Batch) -> int | None:
-        """Give such a sink a micro-batch: how many notifications that is, None if it had it."""
+        """Give such a sink a micro-batch. Returns the number of notifications; None if the sink had it already."""
         assert isinstance(self.sink, TaskSink), "asked before"
         with self._failures():
             return self.sink.write_in_tasks(rows, batch)
 
     def write_dead_letters(self, rows: DataFrame, batch: Batch) -> None:
-        """Give the dead letters of a micro-batch to the sink for those."""
+        """Give the dead letters of a micro-batch to the sink for dead letters."""
         with self._failures():
             self.dead_letter.write(rows, batch)
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """What a sink raises is a `SinkFailure`, unless it is matching that failed, which the sink has run."""
+        """Raise a sink's errors as `SinkFailure`, except those of matching, which runs in the sink's job."""
         try:
             yield
         except Exception as error:

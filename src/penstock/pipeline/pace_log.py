@@ -1,12 +1,12 @@
-"""What a query writes down of paces, in its part of the checkpoint folder.
+"""The decisions about paces that a query writes down, in its part of the checkpoint folder.
 
-    penstock/paces/known/12.json          the paces of subscriptions, with the registry at its change 12
+    penstock/paces/known/12.json          the paces of subscriptions as of change 12 of the registry
     penstock/paces/windows/17.json        what micro-batch 17 let through, and the windows after it
-    penstock/paces/gathered/17-….arrow    what it gathered for digests; the name has the checksum
+    penstock/paces/gathered/17-….arrow    what micro-batch 17 gathered for digests; the name has the checksum
 
-Each is written once, whole or not at all, before the sink gets anything of its micro-batch: a replay reads it, and lets
-the same through. So what goes out is a function of what is published and of what was written down. A micro-batch in
-which no subscription has a pace writes nothing.
+Each file is written once, whole or not at all, before the sink gets anything of its micro-batch. A replay reads it, and
+lets the same through. So what goes out is a function of what is published and of what was written down. A micro-batch
+in which no subscription has a pace writes nothing.
 """
 
 import io
@@ -33,15 +33,15 @@ _WINDOWS = FileKind(
     PipelineError,
     _REMEDY,
 )
-_KEPT = 3  # windows that are kept, besides those of the micro-batch that may be replayed
+_KEPT = 3  # files of windows that are kept, besides that of the micro-batch that may be replayed
 
 
 @dataclass(frozen=True)
 class PacedBatch:
     """What became of the paced subscriptions of a micro-batch.
 
-    `through`: the ids of notifications that went out, by subscription; `windows` are those after it. `held` and
-    `gathered` count notifications.
+    `through`: the ids of notifications that went out, by subscription. `windows`: the windows after the micro-batch.
+    `held` and `gathered` count notifications.
     """
 
     through: Mapping[int, tuple[str, ...]]
@@ -70,7 +70,7 @@ class PaceLog:
         create_file(path, _KNOWN.to_text({"paces": said}))
 
     def find_paces(self, sequence: int) -> dict[int, Pace]:
-        """Those that were noted; none if there weren't any."""
+        """The paces that were noted for a change; empty if no subscription had one."""
         try:
             found = _KNOWN.read(self._folder / "known" / f"{sequence}.json")
         except FileNotFoundError:
@@ -121,7 +121,7 @@ class PaceLog:
         return sorted(int(path.stem) for path in paths if path.stem.isdigit())
 
     def prune(self, batch: int, sequence: int) -> None:
-        """Delete what no micro-batch from this one on needs; `sequence` is the first that one is pinned to."""
+        """Delete what no micro-batch from this one on needs. These are pinned to changes from `sequence` on."""
         earlier = [number for number in self._numbers("windows") if number < batch]
         for number in earlier[:-_KEPT]:
             (self._folder / "windows" / f"{number}.json").unlink(missing_ok=True)
@@ -149,7 +149,7 @@ class PaceLog:
         return dict(sorted((int(path.stem.partition("-")[0]), path) for path in paths))
 
     def read_gathered(self, path: AnyPath) -> pa.Table:
-        """What a micro-batch has gathered."""
+        """The notifications that a micro-batch has gathered."""
         data = path.read_bytes()
         if path.stem.partition("-")[2] != f"{zlib.crc32(data):08x}":
             raise PipelineError(f"{path} is damaged: its checksum is wrong. {_REMEDY.capitalize()}")

@@ -1,12 +1,12 @@
-"""A micro-batch whose subscriptions have paces: who gets what of it, decided before the sink sees it.
+"""Decides who gets what of a micro-batch whose subscriptions have paces, before the sink sees it.
 
     found ─▶ kept ─┬─▶ arrivals of paced subscriptions ─▶ the rule (`delivery.pacing`) ─▶ written down (`pace_log`)
                    └─▶ rows without what is held back ◀──────────────┘
                                     └─▶ sink
 
-The decision needs all tasks, so a micro-batch with paces takes a job more; it is matched once, as Spark keeps what was
-found until the sink has it. A replay reads the decision, and needs no such job. A registry in which nobody has a pace
-has neither.
+The decision needs what all tasks have found, so a micro-batch with paces takes one more job. It is still matched only
+once: Spark keeps what was found until the sink has it. A replay reads the decision, and needs no such job. Without
+paces there is neither a decision nor a job.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,22 +33,25 @@ _NOTHING = PacedBatch({}, {}, 0, 0)
 
 @dataclass(frozen=True)
 class PacedRows:
-    """The rows that the sink gets, and what became of the others; `kept` is what Spark keeps until they are written."""
+    """The rows that the sink gets, and what became of the others. Spark keeps `kept` until the rows are written."""
 
     rows: TaskRows
     batch: PacedBatch
     kept: DataFrame | None
 
     def release(self) -> None:
-        """They are written, or won't be."""
+        """Let Spark drop `kept`: the rows are written, or won't be."""
         if self.kept is not None:
             self.kept.unpersist()
 
 
 @dataclass(frozen=True)
 class Pacing:
-    """How the paces of a query are kept to. `digests`: whether the pipeline sends such; else those who want them are
-    sent nothing. `times`: the attribute of events by which the first are the first."""
+    """Holds a query to the paces of its subscriptions.
+
+    `told`: the column that says what a subscriber is told. `digests`: whether the pipeline sends digests; if it
+    doesn't, subscriptions that ask for digests get nothing. `times`: the attribute of events that orders arrivals.
+    """
 
     log: PaceLog
     told: StructField
@@ -56,7 +59,7 @@ class Pacing:
     times: str | None
 
     def apply(self, found: TaskRows, pin: Pin, paces: Mapping[int, Pace]) -> PacedRows:
-        """What the sink gets of what was found."""
+        """The part of what was found that the sink gets."""
         served = {sid: pace for sid, pace in paces.items() if self.digests or pace.most is not None}
         batch, kept = self.log.find_batch(pin.batch) if served else _NOTHING, None
         if batch is None:

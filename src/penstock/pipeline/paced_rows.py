@@ -1,11 +1,11 @@
-"""Paced subscriptions in the rows that tasks make: found, counted, held back. All in Arrow.
+"""Finds, counts and holds back paced subscriptions in the rows that tasks make. All in Arrow.
 
-    notifications ─▶ find_arrivals ─▶ the first of each paced subscription, and how many there are     to the driver
-                 └─▶ hold_back ─────▶ the same rows without those who don't get them                   to the sink
+    notifications ─▶ ArrivalWork ─▶ the first of each paced subscription, and how many there are     to the driver
+                 └─▶ HoldWork ────▶ the same rows without the subscriptions that don't get them      to the sink
 
-In which order notifications arrive is a matter of definition, the same in a replay: by the time of the event where the
-pipeline knows it, then by their ids. Of each subscription only so many are kept as may go out, so what a task holds is
-bounded by paces, not by events.
+The order in which notifications arrive is defined so that it is the same in a replay: by the time of the event if the
+pipeline knows it, then by id. Of each subscription only as many are kept as may go out. So paces, not events, bound
+what a task holds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,17 +20,17 @@ from penstock.delivery.notification_shape import ID, READER, READERS
 from penstock.delivery.task_rows import Batches
 
 TIME, COUNT = "arrival_time", "count"
-_TOGETHER = 1 << 16  # rows that are kept before all but the first are dropped
+_TOGETHER = 1 << 16  # rows beyond which all but the first of each subscription are dropped
 
 Ids = frozenset[str]
 
 
 @dataclass(frozen=True, eq=False)
 class ArrivalWork:
-    """What a task does to find those of paced subscriptions; its rows have `TIME` beside those of a notification.
+    """What a task does to find the arrivals of paced subscriptions, in rows of notifications that also have `TIME`.
 
-    `most`: of each subscription, how many are wanted. `told`: the column that says what a subscriber is told; only
-    `digests` are given it.
+    `most`: how many arrivals are wanted, by subscription. `told`: the column that says what a subscriber is told; it is
+    kept for subscriptions in `digests` only.
     """
 
     most: Mapping[int, int]
@@ -72,7 +72,7 @@ class ArrivalWork:
 
 
 def first_arrivals(arrivals: pa.Table, most: Mapping[int, int]) -> pa.Table:
-    """The first of each subscription, in order; the first row of each counts those that were dropped, too."""
+    """The first arrivals of each subscription, in order. The first row of each also counts those that were dropped."""
     order = [(READER[0], "ascending"), (TIME, "ascending"), (ID, "ascending")]
     arrivals = arrivals.take(pc.sort_indices(arrivals, sort_keys=order))
     ids = arrivals.column(READER[0]).to_numpy()
@@ -90,7 +90,7 @@ def first_arrivals(arrivals: pa.Table, most: Mapping[int, int]) -> pa.Table:
 
 @dataclass(frozen=True, eq=False)
 class HoldWork:
-    """What a task does to leave paced subscriptions out of the rows of notifications, but those that `through` names.
+    """What a task does to drop paced subscriptions from rows of notifications that they don't get.
 
     `through` has all paced subscriptions, with the ids of the notifications that they get.
     """
@@ -129,7 +129,7 @@ def _parents(lists: pa.ListArray) -> Int64s:
 
 
 def _hits(rows: pa.RecordBatch, paced: Int64s) -> Bools:
-    """Which of the subscriptions of all rows, one after the other, are paced; `paced` ascend."""
+    """For the subscriptions of all rows, one after the other: whether it is paced. `paced` is sorted."""
     ids = np.asarray(rows.column(READERS[0]).flatten())
     at = np.minimum(np.searchsorted(paced, ids), len(paced) - 1)
     found: Bools = paced[at] == ids

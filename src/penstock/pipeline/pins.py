@@ -8,8 +8,8 @@
 Spark replays a micro-batch that it hasn't committed with the same events, but it knows nothing of subscriptions. A pin
 makes the other half repeatable: a replay reads it, and so matches the same events with the same snapshot at the same
 `now`, and yields the same notifications. A pin is made after Spark has logged the offsets of its batch and before the
-batch does anything; it is written to a temporary file, synced, and given its name: it is there whole, or not at all.
-In an object store the upload is what makes it so.
+batch does anything. It is written to a temporary file, synced, and given its name, so that it is there whole or not at
+all. In an object store the upload ensures that.
 
 Pins stay for a while after their batch is committed, as a record of what was matched with what.
 """
@@ -47,12 +47,12 @@ class Pin:
     now: int
 
     def to_json(self) -> str:
-        """A document (`checked_files`), in one line."""
+        """The pin as the text of a checked file (`checked_files`), in one line."""
         return _PIN.to_text(asdict(self))
 
     @staticmethod
     def from_json(text: str, place: AnyPath | str) -> "Pin":
-        """Read what `to_json` wrote; a PipelineError that names the place if it is anything else."""
+        """Read what `to_json` wrote. Raises a PipelineError that names the place if it is anything else."""
         value = _PIN.from_text(text, place)
         try:
             snapshot = SnapshotRef.from_dict(value["snapshot"])
@@ -70,7 +70,7 @@ class Pins:
         self.folder = path_of(checkpoint, "checkpoint") / "penstock" / "batches"
 
     def find_or_make(self, batch: int, make: Callable[[], Pin]) -> tuple[Pin, bool]:
-        """The pin of a micro-batch, and whether it was there before: then the batch is being replayed."""
+        """The pin of a micro-batch, and whether it was there already, as it is in a replay."""
         if (found := self.find(batch)) is not None:
             self._check_owner(found)
             return found, True
@@ -98,14 +98,15 @@ class Pins:
         return sorted(int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdigit())
 
     def prune(self, committed: int, kept: int = KEPT) -> None:
-        """Delete old pins, of batches up to `committed`, but the last `kept` of them."""
+        """Delete the pins of batches up to `committed`, except the last `kept` of them."""
         for batch in self.batches():
             if batch > committed - kept:
                 break
             self._path(batch).unlink(missing_ok=True)
 
     def _check_owner(self, pin: Pin) -> None:
-        """Numbers start at 0 again when someone clears Spark's part of the folder and leaves ours."""
+        """Raises PipelineError for the pin of another query: batch numbers start at 0 again if somebody clears Spark's
+        part of the folder and leaves ours."""
         if pin.query != (owner := query_id(self._checkpoint)):
             raise PipelineError(
                 f"{self._path(pin.batch)} is of another query ({pin.query}, this is {owner}): part of the checkpoint "

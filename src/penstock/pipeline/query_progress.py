@@ -1,4 +1,4 @@
-"""What Spark says about the queries of a pipeline: each micro-batch and how long it took, and that a query has ended.
+"""Listens to what Spark says of a pipeline's queries: how long each micro-batch took, and that a query has ended.
 
 Spark hands its progress to PySpark as an object of Java, which PySpark copies field by field. Each collection in it
 ends with an exception, and PySpark asks the JVM what kind of exception it is, class by class: a tenth of a second of
@@ -24,7 +24,7 @@ from penstock.pipeline.metrics import IN_PROGRESS, BatchMetrics, Metrics, Report
 
 
 def is_registry(offset: object) -> bool:
-    """Whether an offset is of the source that watches the registry, not of something published."""
+    """Whether an offset belongs to the source that watches the registry, not to something published."""
     try:
         value = json.loads(offset) if isinstance(offset, str) else offset
     except ValueError:
@@ -38,14 +38,14 @@ class _Query:
 
     reports: Reports
     has_ended: threading.Event = field(default_factory=threading.Event)
-    """Set when Spark has told everything about it."""
+    """Set when Spark has said everything about it."""
 
 
 class Listener(StreamingQueryListener):
-    """Joins the reports of a pipeline's queries with the progress that Spark tells, and hands both to `Metrics`.
+    """Joins the reports of a pipeline's queries with the progress that Spark reports, and hands both to `Metrics`.
 
-    A query's id is known only once it has started, by when it may have made progress: what is told of unknown queries
-    is kept until `all_are_followed`.
+    A query's id is known only once it has started, and by then it may have made progress. So what Spark says of unknown
+    queries is kept until `all_are_followed`.
     """
 
     def __init__(self, spark: SparkSession, metrics: Metrics) -> None:
@@ -55,7 +55,7 @@ class Listener(StreamingQueryListener):
         self._lock = threading.Lock()
 
     def follow(self, query_id: str, reports: Reports) -> None:
-        """Listen to a query whose micro-batches report there."""
+        """Listen to a query whose micro-batches put their reports in `reports`."""
         with self._lock:
             self._queries[query_id] = _Query(reports)
             early, self._early = self._early or [], []
@@ -63,37 +63,37 @@ class Listener(StreamingQueryListener):
             self._hear(told)
 
     def all_are_followed(self) -> None:
-        """Who is unknown now is no concern of this pipeline."""
+        """From now on, ignore queries that are unknown: they don't belong to this pipeline."""
         with self._lock:
             self._early = None
 
     def wait(self, seconds: float) -> None:
-        """Until Spark has told everything about all that have ended, but no longer."""
+        """Wait until Spark has said everything about the queries, at most so many seconds for each."""
         for query in self._queries.values():
             query.has_ended.wait(seconds)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         query = self._queries.get(str(event.id))
-        if query is not None:  # once more (`revival`)
+        if query is not None:  # it was started once more (`revival`)
             query.has_ended.clear()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """With Spark Connect; else `_Quick` calls."""
+        """Called with Spark Connect; without it, Spark calls `_Quick`."""
         self.hear_progress(event.progress.json)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         self._hear({"id": str(event.id), "has_ended": True})
 
     def hear_progress(self, text: str) -> None:
-        """Spark's progress, as JSON."""
+        """Take in Spark's progress, as JSON."""
         self._hear(json.loads(text))
 
     @property
     def _jlistener(self) -> Any:
-        """What PySpark registers."""
+        """The listener that PySpark registers: it replaces PySpark's own, which copies fields."""
         if not hasattr(self, "_jlistenerobj"):
             jvm: Any = self._session._jvm
             self._jlistenerobj = jvm.PythonStreamingQueryListenerWrapper(_Quick(self))
@@ -115,7 +115,7 @@ class Listener(StreamingQueryListener):
 
 
 class _Quick(JStreamingQueryListener):
-    """What Spark calls."""
+    """The listener that Spark calls."""
 
     def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802
         self.pylistener.hear_progress(jevent.progress().json())  # type: ignore[attr-defined]

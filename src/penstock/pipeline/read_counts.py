@@ -1,11 +1,11 @@
-"""How many events tasks have read, said while they still run: for a progress bar.
+"""Reports how many events tasks have read while they still run, for a progress bar.
 
     <folder>/<part>.read      how many events the task has read so far
 
-Spark itself says how many tasks are done, which of a few large ones is none for a long time; its figures of rows and
-bytes are those of tasks that have ended. So tasks write a number down, a few times a second, in a folder that the
-driver sees, too. A task that is tried again begins its file anew. Nothing depends on it: files aren't synced, and in an
-object store, where each would be a request, there are none.
+Spark itself says how many tasks are done: with a few large tasks that is 0 for a long time. Its figures of rows and
+bytes are those of tasks that have ended. So each task writes a number down, a few times a second, in a folder that the
+driver sees, too. A task that is tried again begins its file anew. Nothing depends on these files, so they aren't
+synced. They aren't written to object stores, where each would be a request.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _EVERY = 0.25  # seconds between two files
 
 
 class ReadCount:
-    """On a worker: what one task has read. Without a folder nobody is told."""
+    """On a worker: counts what one task has read. Without a folder it does nothing."""
 
     def __init__(self, folder: str | None) -> None:
         self._path: Path | None = None
@@ -31,7 +31,7 @@ class ReadCount:
         self._count, self._said = 0, 0.0
 
     def add(self, events: int) -> None:
-        """So many more were read."""
+        """Count so many more events."""
         if self._path is None:
             return
         self._count += events
@@ -47,14 +47,14 @@ class ReadCount:
             self._say(self._path)
 
     def _say(self, path: Path) -> None:
-        with contextlib.suppress(OSError):  # the folder is gone, or full: a bar isn't worth a task
+        with contextlib.suppress(OSError):  # the folder is gone, or full: no reason to fail a task
             path.write_text(str(self._count))
 
 
 def count_read(folder: AnyPath) -> int:
-    """On the driver: what all tasks together have read so far."""
+    """On the driver: how many events all tasks together have read so far."""
     found = 0
     for path in folder.glob("*.read"):
-        with contextlib.suppress(OSError, ValueError):  # it is being written
+        with contextlib.suppress(OSError, ValueError):  # the file is being written
             found += int(path.read_text())
     return found

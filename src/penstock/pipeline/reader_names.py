@@ -1,4 +1,4 @@
-"""Who the subscribers of subscriptions are: a table that a worker keeps, to name those that a notification is for."""
+"""The subscribers of subscriptions: a table that a worker keeps, to name those whom a notification is for."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from penstock.base.arrays import Int64s
 
 
 class ReaderNames(NamedTuple):
-    """The names of subscribers, by subscription; ids ascend.
+    """The names of subscribers, by the id of the subscription. Ids are sorted.
 
     >>> ReaderNames.of({7: "bob", 3: "alice"}).find(np.array([7, 3, 7])).to_pylist()
     ['bob', 'alice', 'bob']
@@ -21,12 +21,12 @@ class ReaderNames(NamedTuple):
 
     @staticmethod
     def of(names: Mapping[int, str]) -> "ReaderNames":
-        """Those of a mapping."""
+        """The table of a mapping."""
         ids = sorted(names)
         return ReaderNames(np.array(ids, np.int64), pa.array([names[i] for i in ids], pa.string()))
 
     def find(self, ids: Int64s) -> pa.Array:
-        """The names of some of them."""
+        """The names for some ids."""
         return self.names.take(pa.array(np.searchsorted(self.ids, ids)))
 
     def lists(self, readers: pa.ListArray) -> pa.ListArray:

@@ -1,15 +1,16 @@
-"""A micro-batch that fails for a reason that may pass is delivered again, a few times, before the pipeline gives up.
+"""Delivers a micro-batch again, a few times, if it fails for a reason that may pass.
 
-A Python worker that is killed (no memory left, an operator's library that crashes) ends its task, and on one machine
-Spark tries a task once. The micro-batch is all there, though: its rows, its pin, sinks that don't mind doing it again.
-From the second loss on its operators are called in processes of their own, so that the event that ended a worker is
-found, and becomes a dead letter. What Spark loses beside the micro-batches ends the query: see `revival`.
+If a Python worker is killed (no memory left, an operator's library that crashes) its task fails, and on one machine
+Spark tries a task only once. But everything that another try needs is there: the rows, the pin, and sinks that may get
+a micro-batch twice. After a worker was lost, operators are called in processes of their own, so that the event that
+ended it is found, and becomes a dead letter. If Spark loses a process outside of micro-batches the query ends: see
+`revival`.
 
-A sink that fails (`SinkFailure`) may have a receiver that is away for a moment. If it still fails after the last try,
-the micro-batch is *parked*: the pipeline stops, and its checkpoint has the micro-batch as one that was begun. Nothing
-after it is delivered before it, and it is the first thing that is done when the pipeline is started again.
+If a sink fails (`SinkFailure`), its receiver may be away for a moment. If it still fails at the last try, the
+micro-batch is *parked*: the pipeline stops, and its checkpoint has the micro-batch as one that was begun. It is
+delivered first when the pipeline is started again, so nothing overtakes it.
 
-Whatever else fails is not tried again: it would fail again.
+Any other failure isn't tried again, because it would happen again.
 """
 
 import logging
@@ -25,7 +26,7 @@ from penstock.base.errors import PipelineError
 log = logging.getLogger("penstock.pipeline")
 
 Deliver = Callable[[DataFrame, int, int], None]
-"""What is done to a micro-batch: its rows, its number, and how many times it was tried before."""
+"""Delivers a micro-batch, given its rows, its number, and how many earlier tries have lost a worker."""
 
 PAUSES = (1.0, 5.0, 20.0)  # seconds before each further try
 _LOST = (
@@ -38,7 +39,7 @@ _LOST = (
 
 
 class SinkFailure(Exception):
-    """A sink couldn't take a micro-batch: why, and in which checkpoint that waits."""
+    """A sink couldn't take a micro-batch: the reason, and the checkpoint in which the micro-batch waits."""
 
     def __init__(self, reason: str, checkpoint: str) -> None:
         super().__init__(reason, checkpoint)
@@ -47,7 +48,7 @@ class SinkFailure(Exception):
 
 @dataclass(frozen=True)
 class Retries:
-    """Delivers micro-batches; picklable, as with Spark Connect it runs in a process of the server."""
+    """Delivers micro-batches. It is picklable, as with Spark Connect it runs in a process of the server."""
 
     deliver: Deliver
     pauses: tuple[float, ...] = field(default_factory=lambda: PAUSES)
@@ -55,7 +56,7 @@ class Retries:
     def __call__(
         self, frame: DataFrame, number: int, stopped: Callable[[float], object] = time.sleep
     ) -> None:
-        """Deliver one, again if need be. `stopped` waits so many seconds, or until it is to stop: then it is true."""
+        """Deliver one, again if need be. `stopped` waits so many seconds; it is true if the pipeline is to stop."""
         try:
             self._deliver(frame, number, stopped)
         finally:
@@ -71,7 +72,7 @@ class Retries:
                 error: Exception = _parked(failure, number, tried)
                 said = f"wasn't taken by the sink ({failure.reason})"
             except Exception as other:
-                # Of Spark, or of Java if Spark hasn't turned it into one of its own.
+                # An error of Spark, or one of Java that Spark hasn't turned into its own.
                 lost = worker_loss(other)
                 if lost is None:
                     raise
@@ -95,7 +96,7 @@ def _parked(failure: SinkFailure, number: int, tries: int) -> PipelineError:
 
 
 def worker_loss(error: BaseException | None) -> str | None:
-    """The line that says so, if a job failed because a worker was lost; of an error, or of what it was raised from."""
+    """If a job failed because a worker was lost: the line that says so, in the error or in one that caused it."""
     while error is not None:
         for line in str(error).splitlines():
             if any(text in line for text in _LOST):
@@ -105,9 +106,9 @@ def worker_loss(error: BaseException | None) -> str | None:
 
 
 def _let_go(frame: DataFrame) -> None:
-    """Spare Spark Connect the request by which a frame that is no longer used is taken back.
+    """Spare Spark Connect the request to release a frame that is no longer used.
 
-    The server does that by itself when a micro-batch is done. The request is made by a finalizer, without a time-out,
+    The server releases it by itself when a micro-batch is done. The request is made by a finalizer, without a time-out,
     and in a way that gRPC doesn't foresee: on a busy machine it was seen to wait for ever, and the query with it.
     """
     plan: Any = getattr(frame, "_plan", None)

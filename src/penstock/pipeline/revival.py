@@ -1,14 +1,14 @@
-"""A query that ends because Spark lost the process of a source is started again, a few times, on its checkpoint.
+"""Starts a query again, a few times, if it ended because Spark lost the process of a source.
 
 A source that is written in Python runs in a process of its own beside the micro-batches: select-joins have one, which
-watches the registry. If it is killed, Spark has nobody to ask what is new, and ends the query. Nothing is lost: what
-was planned stands in the checkpoint, and a query that starts there goes on as after a crash. `retries` does the same
-for workers that are lost within a micro-batch.
+watches the registry. If that process is killed, Spark can't ask what is new, and ends the query. Nothing is lost: the
+checkpoint has what was planned, and a query that starts on it goes on as after a crash. `retries` does the same for
+workers that are lost within a micro-batch.
 
     query fails ─▶ was a process lost? ─ no ─▶ it has ended, and says why
                          │ yes
                          ▼
-                   pause, start it again ─▶ …       three times in a row; who ran for a minute may have as many again
+                   pause, start it again ─▶ …       three times in a row; after a minute's run the count starts anew
 """
 
 import logging
@@ -30,7 +30,7 @@ _BROKEN = ("java.io.EOFException", "java.io.IOException", "java.net.SocketExcept
 
 
 def lost_process(error: Exception) -> str | None:
-    """What says so, if a query failed because a process of Spark's was lost."""
+    """If a query failed because a process of Spark's was lost: the line that says so."""
     trace = getattr(error, "_stackTrace", None) or getattr(error, "_stacktrace", None)
     text = f"{error}\n{trace or ''}"
     if _OF_A_SOURCE in text:
@@ -42,7 +42,7 @@ def lost_process(error: Exception) -> str | None:
 
 
 class RevivedQuery(RunningQuery):
-    """A pipeline that was started, and is started again if Spark loses the process of a source."""
+    """A running query that is started again if Spark loses the process of a source."""
 
     def __init__(self, started: StartedQuery, pauses: tuple[float, ...] = PAUSES) -> None:
         super().__init__(started)
@@ -73,7 +73,8 @@ class RevivedQuery(RunningQuery):
         self._ended.wait(timeout)
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until it ends for good, or `timeout` seconds; whether it has. A `PipelineError` if it failed."""
+        """Wait until it ends for good, at most `timeout` seconds. Returns whether it did; raises PipelineError if it
+        failed."""
         if not self._ended.wait(timeout):
             return False
         if self._error is not None:
@@ -132,7 +133,7 @@ class RevivedQuery(RunningQuery):
 
 
 def _outcome(query: StreamingQuery) -> Exception | None:
-    """Wait until a query has ended; what it failed with."""
+    """Wait until a query has ended. Returns the error if it failed."""
     try:
         query.awaitTermination()
     except Exception as error:  # noqa: BLE001  # it is raised where somebody waits for the query

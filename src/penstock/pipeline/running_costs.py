@@ -1,21 +1,21 @@
 """What subscriptions cost while they run: counted by workers, judged where the registry is open.
 
-A worker counts, for each subscription, the work that no index saves, and leaves the counts in a small file when its
-task ends. What they are compared with is how much there was to look at:
+A worker counts, for each subscription, the work that no index saves, and writes the counts to a small file when its
+task ends. The counts are divided by how much there was to look at:
 
     filter         tests that were evaluated (`Matcher.take_evaluations`)              for an event
     select-join    tests of its residuals (`Processor.take_costs`)                     for a tuple that residuals saw
     tree pattern   comparisons, and tuples that were found (`LevelTuples.work`)        for a node of a document
 
-They are added up, and judged once there were `WINDOW` events, or as much work for one subscription as is `enough`: the
-average of a few events says little, unless they have cost much already. A subscription that takes more, on average,
-than the registry's owner allows (`Limits.evaluations`) is set aside: it doesn't match from the next micro-batch on, and
-the registry has the reason. Not within a micro-batch: a replay must send the same.
+The counts are added up, and judged once there were `WINDOW` events, or `enough` work for one subscription: the average
+of a few events says little, unless they have cost much already. A subscription that takes more, on average, than the
+registry's owner allows (`Limits.evaluations`) is set aside: it doesn't match from the next micro-batch on, and the
+registry has the reason. It isn't set aside within a micro-batch, because a replay must send the same.
 
     <snapshot folder>/costs/<batch>/…    until the micro-batch is done
 
-For filters the driver judges, after a micro-batch; for select-joins the process that watches the registry, before the
-next one.
+For filters and tree patterns the driver judges, after a micro-batch. For select-joins the process that watches the
+registry does, before the next one.
 """
 
 import logging
@@ -48,7 +48,7 @@ class CostUnit(NamedTuple):
 
     words: str
     enough: int
-    """Of one subscription, after which it is judged before the window is full: milliseconds of work."""
+    """If one subscription has cost this much (milliseconds of work), costs are judged before the window is full."""
     advice: str
 
 
@@ -59,18 +59,18 @@ FOR_AN_EVENT = CostUnit(
 FOR_A_TUPLE = CostUnit("evaluations a tuple", 20_000, _FEWER_TESTS)
 FOR_A_NODE = CostUnit(
     "comparisons and tuples a node of the documents",
-    1_000_000,  # ten documents, if it has as many tuples of each as it may have
+    1_000_000,  # ten documents, if it has the most tuples that it may have of each
     "use fewer comparisons, and fewer branches that every other one is combined with",
 )
 
 
 def cost_folder(ref: SnapshotRef, batch: int) -> str:
-    """Where the tasks of a micro-batch leave what they have counted."""
+    """The folder to which the tasks of a micro-batch write their counts."""
     return str(path_of(ref.path) / "costs" / str(batch))
 
 
 def leave_costs(folder: str | None, matcher: Matcher, events: int) -> None:
-    """On a worker: what one task has counted, in so many events."""
+    """On a worker: write down what one task has counted, in so many events."""
     if folder is None:
         return
     ids, counts = matcher.take_evaluations()
@@ -79,7 +79,7 @@ def leave_costs(folder: str | None, matcher: Matcher, events: int) -> None:
 
 
 def leave_counts(folder: AnyPath, events: int, counts: Mapping[int, int]) -> None:
-    """On a worker: what one task has counted by subscription, in so many events, tuples or nodes."""
+    """On a worker: write down what one task has counted, by subscription, in so many events, tuples or nodes."""
     left = {"events": events, "ids": list(counts), "counts": list(counts.values())}
     leave_in(folder, _FILE, _COUNTS.to_text(left))
 
@@ -93,7 +93,7 @@ class RunningCosts:
     unit: CostUnit = FOR_AN_EVENT
 
     def gather(self, folder: str | AnyPath, events: int | None = None) -> None:
-        """Add what the tasks of a micro-batch have left, which had so many events; None: as many as they say."""
+        """Add the counts of a micro-batch's tasks. `events`: how many it had; None: as many as the tasks say."""
         for path in paths_in(path_of(folder), "*.json"):
             try:
                 found = _COUNTS.read(path)
@@ -106,12 +106,12 @@ class RunningCosts:
         self.events += events or 0
 
     def gather_all(self, folder: str | AnyPath) -> None:
-        """Add what the tasks of all micro-batches have left that nobody has gathered."""
+        """Add the counts of all micro-batches that weren't gathered yet."""
         for of_batch in paths_in(path_of(folder), "*"):
             self.gather(of_batch)
 
     def judge(self, source: Any) -> list[int]:
-        """Set aside what costs too much, once enough events have been seen; the ids of those."""
+        """Set aside subscriptions that cost too much, once enough events have been seen. Returns their ids."""
         worst = max(self.evaluations.values(), default=0)
         if (self.events < WINDOW and worst < self.unit.enough) or not hasattr(source, "set_aside"):
             return []

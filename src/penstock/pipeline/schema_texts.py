@@ -1,6 +1,6 @@
 """The schema of events as people write it: `'symbol string, price double'`, or a mapping of names to types.
 
-Spark has a reader of such texts, and may be many seconds away: a file or a command line is checked before it starts.
+Spark can read such texts, too, but takes many seconds to start. Files and command lines are checked before that.
 """
 
 import json
@@ -20,7 +20,7 @@ _FIELD = re.compile(
 
 
 def read_schema(schema: str | SchemaLike) -> Schema:
-    """The schema that a text or a mapping describes; a mapping may be Spark's own JSON form.
+    """The schema that a text or a mapping describes. A mapping may be Spark's own JSON form.
 
     >>> print(read_schema("at timestamp, venue struct<name: string, floor: int>, `odd name`: int NOT NULL"))
     struct<at: timestamp, venue: struct<name: string, floor: integer>, odd name: integer>
@@ -49,7 +49,7 @@ def _ddl_fields(text: str) -> dict[str, str]:
 
 
 def _top_level(text: str) -> list[str]:
-    """Split at the commas that stand in no brackets and no quotes."""
+    """Split at the commas that are outside of brackets and quotes."""
     parts, depth, quote = [""], 0, ""
     for character in text:
         if quote:

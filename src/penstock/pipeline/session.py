@@ -1,10 +1,13 @@
 """A Spark session with defaults that suit one machine.
 
 The command line, the demo and the tests start Spark here; a cluster job brings its own session (`spark-submit`).
-Three of the defaults aren't obvious. Spark runs whatever `python3` is first in the PATH for its workers, not the
-interpreter that started it, unless it is set. It binds to the address that the host name resolves to, which on a laptop
-changes with the network, and with which `local-cluster` can't reach itself: loopback always works. And it logs to the
-terminal before a program can set a log level, unless its JVM is started with a logging file.
+Three of the defaults aren't obvious:
+
+- The interpreter of workers. By default Spark runs the first `python3` in the PATH, not the interpreter that started
+  it.
+- The address. By default Spark binds to the address that the host name resolves to. On a laptop that changes with the
+  network, and `local-cluster` can't reach itself there. Loopback always works.
+- The logging file. Without one Spark logs to the terminal before a program can set a log level.
 """
 
 import os
@@ -26,8 +29,8 @@ _LOOPBACK = "127.0.0.1"
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",  # a time without a zone is UTC, as in the language
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20480",  # two blocks of the batch engine
-    # Simplified or not, what workers raise is told in our words. But by this Spark asks for workers of two sorts, those
-    # of stateful stages and all others: a second daemon with all imports, 150 MB.
+    # What workers raise is worded by us either way. But if this is true, Spark wants workers of two sorts, for stateful
+    # stages and for all others: that would take a second daemon with all imports, 150 MB.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 _ON_ONE_MACHINE = {
@@ -39,7 +42,7 @@ _ON_ONE_MACHINE = {
     # Events reach Python workers through a socket in the file system: a quarter less overhead than through TCP.
     "spark.python.unix.domain.socket.enabled": "true",
 }
-if sys.platform == "linux":  # elsewhere, libraries that are loaded don't bear a fork
+if sys.platform == "linux":  # elsewhere, a process with these libraries loaded can't be forked
     _ON_ONE_MACHINE["spark.python.daemon.module"] = worker_daemon.__name__
 
 
@@ -93,12 +96,12 @@ def _built(builder: SparkSession.Builder, name: str, settings: Mapping[str, str]
 
 
 def log_file() -> Path:
-    """The logging file of a JVM that keeps quiet."""
+    """The logging file that keeps a JVM quiet."""
     return Path(str(resources.files("penstock.pipeline") / "log4j2-quiet.properties"))
 
 
 def check_java(master: str) -> None:
-    """Say what is missing before PySpark says `JAVA_GATEWAY_EXITED`. A Connect server has a Java of its own."""
+    """Say what is missing before PySpark says `JAVA_GATEWAY_EXITED`. A Connect server has its own Java: no check."""
     if master.startswith("sc://"):
         return
     home = os.environ.get("JAVA_HOME")
@@ -117,7 +120,7 @@ def check_java(master: str) -> None:
 
 
 def _java_version(java: str) -> int | None:
-    """The version in the `release` file of a Java, which isn't run; None if there is no such file."""
+    """The version in the `release` file of a Java; None if there is no such file. The Java isn't run."""
     release = Path(java).resolve().parent.parent / "release"
     try:
         text = release.read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""The sinks of a pipeline file: what each may be given, which notifications it gets, and lists of them.
+"""The sinks of a pipeline file: the settings of each, which notifications it gets, and lists of sinks.
 
-They are parts of a file like the others, of which `config_parts` has the rest.
+`config_parts` has the other parts of a file.
 """
 
 import importlib
@@ -66,7 +66,7 @@ class SinkPart(Part):
         """The sink that is described."""
 
     def make_member(self) -> Sink | SinkWhen:
-        """One of several sinks."""
+        """The sink as one of several, with its condition if it has one."""
         if self.when is None:
             return self.make()
         return SinkWhen(self.make(), self.when.kind, self.when.subscriber)
@@ -269,4 +269,4 @@ _OneOrSeveral = Annotated[
 MadeSink = Annotated[Sink, make_from(_OneOrSeveral, _make_sink)]
 DeadLetterSink = Annotated[Sink, make_from(_AnySink, _make_dead_letter_sink)]
 MadeSinks = Annotated[tuple[Sink | SinkWhen, ...], make_from(list[_AnySink], _make_sinks)]
-"""Sinks beside another one: those that `when` chooses for are `SinkWhen`."""
+"""Several sinks. Those with a condition (`when`) are `SinkWhen`."""

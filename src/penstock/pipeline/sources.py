@@ -1,13 +1,14 @@
 """Where events come from: a source by name, or any streaming DataFrame.
 
 Spark's own file readers either stop at a bad record, drop it, or quietly put nulls and replacement characters in its
-place. Here a record that can't be read as an event becomes a *dead letter* and the rest goes on, so JSON and CSV are
-read as lines of text first, whatever they come from (files, a socket, Kafka), and parsed in the plan:
+place. Here a record that can't be read as an event becomes a *dead letter*, and the others go on. So JSON and CSV are
+read as lines of text first, whether from files, a socket or Kafka, and parsed in the plan:
 
     line ──▶ valid UTF-8? ──▶ from_json / from_csv (PERMISSIVE) ──▶ event columns, reason (null: good), raw
 
-A missing or null attribute is no mistake: it is null. A value of the wrong type or out of range, a truncated line, text
-after the object, an array, two objects on one line, bytes that aren't UTF-8 are. Blank lines are no records.
+A record is bad if it has a value of the wrong type or out of range, if it is truncated, an array, or two objects on one
+line, if text follows the object, or if it isn't UTF-8. A missing or null attribute isn't a mistake: it is null. Blank
+lines are skipped.
 
 Because records are lines, `multiLine` isn't offered.
 """
@@ -43,13 +44,13 @@ RECORDS = ("json", "csv")
 NEED_SCHEMA = ("json", "csv", "parquet", "orc")
 """Files that need the schema of their records."""
 UNKNOWN = ""
-"""Instead of a schema: whoever reads the source knows it."""
+"""Stands for a schema that isn't given, because the code that reads the source knows it."""
 FILES = ("json", "csv", "parquet", "orc", "avro", "delta")
 WHOLE_FILES = "binaryFile"
 """A source in which each file is a record: a document."""
 _WHOLE_FILE = "path string, modificationTime timestamp, length bigint, content binary"
 CARRIERS = ("socket", "kafka")
-"""Sources that carry records in a `value`."""
+"""Sources that carry records in a column `value`."""
 
 _MULTILINE = "multiline"
 _LONGEST_VALUE = "maxcharspercolumn"
@@ -66,8 +67,8 @@ class Source:
     CSV need one. `record` says how the value of a `socket` or `kafka` source is written, when a schema is given.
     `options` are those of Spark's reader (`maxFilesPerTrigger`, `subscribe`, `timestampFormat` …).
 
-    `interest` names columns of events that the source is laid out by: partitions, sort order. Then a pipeline reads
-    only what some subscription could want as far as these tell (`wanted_events`).
+    `interest` names columns by which the source is partitioned or sorted. Then a pipeline reads only events that some
+    subscription could want, as far as these columns tell (`wanted_events`).
 
     >>> Source("json", "events/", schema={"symbol": "string", "venue": {"country": "string"}}).ddl
     '`symbol` string, `venue` struct<`country`: string>'
@@ -169,7 +170,7 @@ def source_of(
 ) -> "Source | DataFrame":
     """A source from what a user gives: a `Source`, a dict of its fields, or a streaming DataFrame.
 
-    `schema` is that of its records, if they are known without it.
+    `schema` is that of its records, for a source that is given without one.
     """
     if isinstance(value, Source):
         return value if value.schema != UNKNOWN else replace(value, schema=schema)
@@ -237,11 +238,12 @@ def parse(
 
 
 def _json(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Column, Column]:
-    """The line is put into an array, before an end: `{"<secret>": [<line>, {"<secret>": 1}]}`.
+    """Put the line into an array, followed by an end mark: `{"<secret>": [<line>, {"<secret>": 1}]}`.
 
     Spark's parser stops at the end of the first value, so text after an object, or a second object, would be dropped
-    silently. Here such a line is malformed, makes a third element, or hides the end. A line that closes the array to
-    open another leaves the end in that one: it can't repeat a name that is drawn when the source is read.
+    silently. Here such a line is malformed, makes a third element, or hides the end mark. If a line closes the array
+    and opens another one, the end mark is in the other array. That one can't have the right name, which is drawn at
+    random when the source is read.
     """
     secret = secrets.token_hex(8)
     line = F.ltrim("value", F.lit("\ufeff"))
@@ -263,7 +265,7 @@ def _json(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Colum
 
 
 def _csv(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Column, Column]:
-    """Spark's parser has room for so many values, and fails at a record with more: such a line isn't given to it."""
+    """Spark's parser has room for `most_values`, and fails at a record with more. So it isn't given such lines."""
     nested = [f for f in schema.fields if isinstance(f.dataType, StructType | ArrayType | MapType)]
     if nested:
         raise SchemaError(
@@ -276,7 +278,7 @@ def _csv(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Column
     separator = separator_of(options)
     without = F.replace(line, F.lit(separator), F.lit(""))
     separators = (F.length(line) - F.length(without)) / len(separator)
-    fits = (F.octet_length(line) < most) | (separators < most)  # most lines needn't be looked at
+    fits = (F.octet_length(line) < most) | (separators < most)  # in most lines nothing is counted
     given = {**_permissive(options), "maxColumns": str(most)}
     parsed = F.from_csv(F.when(fits, line), ddl, given)
     column = F.col("parsed")
@@ -303,7 +305,7 @@ def separator_of(options: Mapping[str, Any]) -> str:
 
 
 def _setting(options: Mapping[str, Any], *names: str, default: str) -> str:
-    """An option by any of its names: Spark doesn't mind their case."""
+    """An option by any of its names, in any case, as Spark takes them."""
     given = {name.lower(): str(value) for name, value in options.items()}
     return next((given[name] for name in names if name in given), default)
 

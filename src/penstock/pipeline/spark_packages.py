@@ -1,7 +1,8 @@
-"""Packages of Spark's that some sources and sinks need and that aren't part of it.
+"""Packages that some sources and sinks need and that Spark doesn't bring.
 
-They are found before Spark starts, by the name of their files: in Spark's own folder of jars, or named in the settings
-`spark.jars.packages` and `spark.jars` of a pipeline. A cluster may have its own: so what isn't found is a warning.
+They are looked for before Spark starts, by the names of their files: in Spark's own folder of jars, and in the settings
+`spark.jars.packages` and `spark.jars` of a pipeline. A cluster may have packages of its own, so a package that isn't
+found is only a warning.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +28,7 @@ def package_of(format_: str, version: str = pyspark.__version__) -> str | None:
 
 
 def missing_packages(config: Any) -> list[str]:
-    """What to say of packages that a pipeline's description needs and doesn't name, in a line for each."""
+    """A line for each package that a pipeline's description needs and doesn't name."""
     return [
         f"{format_} needs the package {package}, which Spark doesn't bring: name it under spark, config, "
         f"spark.jars.packages, unless the cluster has it"

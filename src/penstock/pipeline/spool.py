@@ -1,4 +1,4 @@
-"""Lines that tasks make, on their way to the driver while the job still runs: in pieces of bounded number and size.
+"""Brings lines from tasks to the driver while the job still runs, in pieces of bounded number and size.
 
     <folder>/<part>.begun           the task runs
     <folder>/<part>-<piece>.zst     the lines of one Arrow batch; deleted when the driver has read them
@@ -6,15 +6,15 @@
     <folder>/<part>.end             how many pieces the task has made, when it is done
 
 Spark has two ways to bring rows to the driver. `collect` needs memory for all of them, `toLocalIterator` for those of
-a task, whose number has no bound when an event matches many subscriptions; and neither gives a row before a task is
-done. Here a task is at most `AHEAD` pieces ahead of the reader, and then waits. Pieces are compressed: matches of one
-event differ in a few letters, and disks that hold `/tmp` may be small.
+a task, whose number has no bound when an event matches many subscriptions. Neither gives a row before a task is done.
+Here a task is at most `AHEAD` pieces ahead of the reader, and then waits. Pieces are compressed: matches of one event
+differ in a few letters, and disks that hold `/tmp` may be small.
 
-The folder is one that tasks and driver see, as that of snapshots. A task that Spark tries again makes the same pieces
-again, since matching is a function of its input, and leaves out those that were read: no line comes twice.
+Tasks and the driver must see the folder, as they must see that of snapshots. A task that Spark tries again makes the
+same pieces again, since matching is a function of its input, and leaves out those that were read: no line comes twice.
 
-Lines come in the order of the events, unless tasks wait for room before the one whose turn it is was begun: then theirs
-come first, as Spark might begin it only when they are done.
+Lines come in the order of the events, with one exception. If the task whose turn it is hasn't begun and another one
+waits for room, the lines of the other come first: Spark might begin the former only when the latter is done.
 """
 
 import re
@@ -48,13 +48,13 @@ class Spool:
     _next: dict[int, int] = field(default_factory=dict)  # by task: the piece that is read next
 
     def lines(self, frame: DataFrame, idle: Callable[[], None] | None = None) -> Iterator[bytes]:
-        """The values of a frame's only column, of strings, as lines in large portions; raises what the job raises.
+        """The strings of a frame's only column, as lines in large portions. Raises what the job raises.
 
         `idle` is called while there is nothing to read. A reader that doesn't wait for the end has to cancel the job.
         """
         job = _Job(frame.mapInArrow(_SpoolWork(str(self.folder)).run, _NOTHING))
         while True:
-            over = job.is_over  # asked before looking: what a job has made is there when it is over
+            over = job.is_over  # ask before looking: all pieces of a job are there when it is over
             piece = self._in_turn() or (self._first() if over else self._in_the_way())
             if piece is not None:
                 yield self._take(*piece)
@@ -78,7 +78,7 @@ class Spool:
             self._turn += 1
 
     def _in_the_way(self) -> tuple[int, int] | None:
-        """The next piece of a task that waits for room, if the one whose turn it is wasn't begun."""
+        """The next piece of a task that waits for room, if the task whose turn it is hasn't begun."""
         if (self.folder / f"{self._turn}.begun").exists():
             return None
         last = next(
@@ -87,7 +87,7 @@ class Spool:
         return None if last is None else (last[0], self._next.get(last[0], 0))
 
     def _first(self) -> tuple[int, int] | None:
-        """The first piece that is there, whoever made it."""
+        """The first piece that is there, of whichever task."""
         return min(self._pieces(), default=None)
 
     def _pieces(self) -> Iterator[tuple[int, int]]:
@@ -154,7 +154,7 @@ class _SpoolWork:
 
 
 def _wait_for_room(path: AnyPath, number: int) -> int:
-    """Wait until a piece is among the next `AHEAD`; how many were read."""
+    """Wait until a piece is among the next `AHEAD` to be read. Returns how many were read."""
     while number - (taken := _number_in(path) or 0) >= AHEAD:
         time.sleep(_POLL)
     return taken
@@ -166,7 +166,7 @@ def _packed(lines: pa.Array) -> bytes:
     ended = pc.binary_join_element_wise(lines.cast(pa.large_string()), empty, end)
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as out:
-        out.write(ended.buffers()[2])  # the values of an array, one behind the other
+        out.write(ended.buffers()[2])  # the values of the array, one after the other
     return bytes(sink.getvalue())
 
 

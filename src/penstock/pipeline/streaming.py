@@ -1,6 +1,6 @@
-"""`Pipeline`: what is published in, notifications out, for as long as it runs.
+"""`Pipeline`: takes in what is published and sends notifications, for as long as it runs.
 
-A pipeline is a description; `start` turns it into Spark streaming queries, one for each of its inputs (`intakes`). All
+A pipeline is a description. `start` turns it into Spark streaming queries, one for each of its inputs (`intakes`). All
 of them follow one registry: a change takes effect in the next micro-batch.
 """
 
@@ -55,30 +55,31 @@ _LOOK = 0.05  # seconds between two looks at queries that run side by side
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """What is published, matched against a registry that may change meanwhile, into a sink.
+    """Matches what is published against a registry, which may change meanwhile, and sends notifications to a sink.
 
-    - `events`: a streaming DataFrame, a `Source`, or a dict of its fields. Filters are matched with it.
-    - `tables`: changes of tables, by the names of the registry's catalogue, from such sources, or all of them in one
-      streaming DataFrame as `match_joins` takes it. Select-joins get them.
-    - `documents`: XML or JSON, from such a source. Tree patterns get them.
-    - `subscriptions`: a registry, or its URL. Tables, and Spark Connect, need one with a URL.
+    - `events`: a streaming DataFrame, a `Source`, or a dict of its fields. They are matched against filters.
+    - `tables`: changes of tables, for select-joins. Either a mapping from the tables of the registry's catalogue to
+      such sources, or one streaming DataFrame with all changes, as `match_joins` takes it.
+    - `documents`: XML or JSON, from such a source. They are matched against tree patterns.
+    - `subscriptions`: a registry, or its URL. Tables, and Spark Connect, need a registry with a URL.
     - `sink`: where notifications go (`penstock.delivery.notification_shape` says what they are like).
-    - `checkpoint`: the folder in which it keeps how far it is, or a URI (`s3://bucket/folder`). Started again with the
-      same one, it goes on from there.
+    - `checkpoint`: the folder, or URI (`s3://bucket/folder`), in which the pipeline records how far it has come. A
+      pipeline that is started again with the same one goes on from there.
     - `dead_letters`: where bad records go; by default JSON files in the checkpoint folder (`penstock/dead-letters`).
-    - `trigger`: `"1 second"`; `"available-now"` ends when everything that is there has been read.
+    - `trigger`: how often to look for something new; `"available-now"` ends when everything that is there has been
+      read.
     - `snapshots`: the folder for snapshots, by default in the checkpoint folder. Every worker must be able to read and
       write it; it may be a URI (`s3://bucket/folder`).
     - `metadata`: whether notifications carry the metadata of their subscriptions, in a column of that name.
-    - `digests`: how often it looks for digests that are due, such as `"1 minute"`. Without it, subscriptions whose pace
-      asks for digests are set aside; those that are to be sent so many at most need nothing.
+    - `digests`: how often to look for digests that are due, such as `"1 minute"`. Without it, subscriptions whose pace
+      asks for digests are set aside. Other paces don't need it.
     - `metrics`: a file to which the figures of each micro-batch are appended as JSON lines, or a function that is
       called with them (`pipeline.metrics.BatchMetrics`).
 
-    Of events: `event_time` and `event_id` are the attributes that tell when an event happened (for the latency) and
-    which it is (for the `notification_id`); `operators` are those that filters may call, by default those of the
-    registry, and workers import them by name; `engine` and `strategy` are how they are matched, and in which order
-    operators are called. `joins` says how changes of tables are written, `views` what documents are like.
+    For events, `event_time` and `event_id` name the attributes that say when an event happened (for the latency) and
+    which event it is (for the `notification_id`). `operators` are those that filters may call, by default those of the
+    registry; workers import them by name. `engine` says how events are matched, `strategy` in which order operators are
+    called. `joins` says how changes of tables are written, `views` what documents are like.
     """
 
     events: SourceLike | None = None
@@ -104,7 +105,7 @@ class Pipeline:
     spark: SparkSession | None = None
 
     def start(self) -> "RunningPipeline":
-        """Check everything that can be checked, then start."""
+        """Check everything that can be checked, then start the queries."""
         outlet = Outlet.of(self.sink, self.dead_letters, self.checkpoint, self.trigger, self.name)
         spark = self._session()
         if is_connect(spark) and _url(self.subscriptions) is None:
@@ -137,7 +138,7 @@ class Pipeline:
             return RunningPipeline(started, metrics, at_the_end.pop_all())
 
     def _session(self) -> SparkSession:
-        """That of the DataFrames that are given, else the one that is."""
+        """The session of the DataFrames that are given, else the given session, else a local one."""
         tables = self.tables.values() if isinstance(self.tables, Mapping) else [self.tables]
         sources = [self.events, self.documents, *tables]
         frames = (source for source in sources if isinstance(source, DataFrame))
@@ -171,7 +172,7 @@ class Pipeline:
         return found
 
     def _registry(self, spark: SparkSession, at_the_end: ExitStack) -> Registry:
-        """The registry itself; with Spark Connect, what the server opens it by."""
+        """The registry itself; with Spark Connect its URL, by which the server opens it."""
         if is_connect(spark):
             url = _url(self.subscriptions)
             assert url is not None, "checked"
@@ -191,7 +192,7 @@ class Pipeline:
 class RunningPipeline:
     """A pipeline that was started: its queries, its figures, and how to end it. As a context manager it stops itself.
 
-    If one of its queries fails, the others are stopped: they go on together when it is started again.
+    If one of its queries fails, the others are stopped. All go on when the pipeline is started again.
     """
 
     def __init__(
@@ -208,22 +209,22 @@ class RunningPipeline:
 
     @property
     def is_active(self) -> bool:
-        """Whether all that hasn't come to its end still runs."""
+        """Whether some query still runs and none has failed."""
         return any(one.is_active for one in self._running.values()) and not self._failed()
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Stop after the micro-batches that are being worked on. One that takes over `timeout` seconds is broken off,
-        and replayed when the pipeline is started again."""
+        """Stop after the current micro-batches. One that takes longer than `timeout` seconds is broken off, and
+        replayed when the pipeline is started again."""
         _side_by_side([partial(one.stop, timeout) for one in self._running.values()])
         self._at_the_end.close()
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until it ends, or `timeout` seconds; whether it has ended. A `PipelineError` if it failed."""
+        """Wait until it ends, at most `timeout` seconds. Returns whether it did; raises PipelineError if it failed."""
         if not self._wait(timeout):
             return False
         try:
             for one in self._running.values():
-                if one.is_active:  # another has failed
+                if one.is_active:  # another query has failed
                     one.stop()
             for one in self._running.values():
                 one.await_termination()
@@ -232,7 +233,7 @@ class RunningPipeline:
         return True
 
     def _wait(self, timeout: float | None) -> bool:
-        """Wait until it ends or fails; whether it has."""
+        """Wait until it ends or fails, at most `timeout` seconds. Returns whether it has."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.is_active:
             if deadline is not None and time.monotonic() >= deadline:

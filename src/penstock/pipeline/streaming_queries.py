@@ -1,8 +1,8 @@
-"""Streaming queries: starting one, and what is in hand once it runs. The same for every kind of subscription.
+"""Starts and stops a streaming query, in the same way for every kind of subscription.
 
 Spark's `stop` interrupts whatever a query is doing. Workers whose task is broken off complain of broken pipes, and the
-JVM of what it couldn't store. So a query is stopped between two micro-batches: a `BatchGate` lets the one that runs
-end, and holds the next one before it has begun anything.
+JVM complains that it couldn't store state. So a query is stopped between two micro-batches: a `BatchGate` lets the one
+that runs end, and holds the next one before it does anything.
 """
 
 import functools
@@ -29,17 +29,18 @@ from penstock.pipeline.session import is_connect
 from penstock.pipeline.triggers import Trigger
 
 _log = logging.getLogger("penstock.pipeline")
-# Py4J logs what a micro-batch raises, with its trace, before Spark raises it: without a handler, on the terminal.
+# Py4J logs what a micro-batch raises, with its trace, before Spark raises it. Without a handler that goes to the
+# terminal.
 logging.getLogger("py4j.clientserver").addHandler(logging.NullHandler())
-START_PAUSES = (1.0,) * 11  # seconds before each further try to start: only patience is lost
+START_PAUSES = (1.0,) * 11  # seconds before each further try to start
 _OURS = (
-    "penstock.base.errors.PipelineError: "  # how Python writes what is worded for people already
+    "penstock.base.errors.PipelineError: "  # Python's prefix of an error whose text is for people
 )
 _INTERRUPTED_AFTER = 60.0  # seconds that a held micro-batch waits for Spark to interrupt it
 
 
 class BatchGate:
-    """Lets micro-batches through to what delivers them; once it is closed, it holds the next one."""
+    """Passes micro-batches on to be delivered. Once it is closed, it holds the next one."""
 
     def __init__(self, deliver: DurableBatches) -> None:
         self._deliver = deliver
@@ -63,7 +64,7 @@ class BatchGate:
 
 
 def _wait_for_interruption(spark: SparkSession) -> None:
-    """Sleep in the thread of the query, where Spark's `stop` interrupts it, and takes that for what it is."""
+    """Sleep in the query's thread. Spark's `stop` interrupts it there, and doesn't count that as a failure."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None, "the session is a classic one"
     jvm.java.lang.Thread.sleep(round(1000 * _INTERRUPTED_AFTER))
@@ -72,9 +73,11 @@ def _wait_for_interruption(spark: SparkSession) -> None:
 
 @dataclass(frozen=True)
 class StartedQuery:
-    """A query, the gate of its micro-batches, and its checkpoint's lock: None if they run in another process (Spark
-    Connect), which locks it there, or if nothing can be locked where it is. `start` starts it once more, when it has
-    ended."""
+    """A query, the gate of its micro-batches, and the lock of its checkpoint.
+
+    With Spark Connect micro-batches run in another process, which has the lock: both are None here. In an object store
+    nothing can be locked, so `lock` is None. `start` starts a query once more when it has ended.
+    """
 
     query: StreamingQuery
     gate: BatchGate | None
@@ -85,7 +88,7 @@ class StartedQuery:
 def start_query(
     frame: DataFrame, deliver: Deliver, checkpoint: str, trigger: Trigger, name: str | None
 ) -> StartedQuery:
-    """Start what delivers each micro-batch of a frame. PipelineError if Spark can't."""
+    """Start a query that delivers each micro-batch of a frame. Raises PipelineError if Spark can't start it."""
     remote = is_connect(frame.sparkSession)
     durable = DurableBatches(Retries(deliver), checkpoint)
     gate = None if remote else BatchGate(durable)
@@ -115,7 +118,7 @@ def start_query(
 
 
 def start_patiently(writer: DataStreamWriter) -> StreamingQuery:
-    """Start a query, again if need be: Spark gives a process of its own ten seconds, too few on a busy machine."""
+    """Start a query, in several tries: Spark gives a process ten seconds to start, too few on a busy machine."""
     for pause in START_PAUSES:
         try:
             return writer.start()
@@ -134,9 +137,9 @@ def _recover(checkpoint: Path) -> None:
 
 
 def _recover_if_idle(checkpoint: Path) -> None:
-    """With Spark Connect, where this process sees the checkpoint as the server does.
+    """Recover a checkpoint unless somebody works on it: with Spark Connect, if this process sees the server's files.
 
-    One that somebody works on isn't what a power cut has left; if it is another pipeline, the server refuses this one.
+    A checkpoint in use isn't what a power cut has left. If another pipeline uses it, the server refuses this one.
     """
     if not checkpoint.is_dir():
         return
@@ -169,14 +172,14 @@ class RunningQuery:
         return not self.is_active and self.query.exception() is not None
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Stop after the micro-batch that is being worked on. One that takes over `timeout` seconds is broken off, and
-        replayed when the pipeline is started again."""
+        """Stop after the current micro-batch. If it takes longer than `timeout` seconds it is broken off, and replayed
+        when the pipeline is started again."""
         self._wait_until_idle(timeout)
         self.query.stop()
         self._end()
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until it ends, or `timeout` seconds; whether it has ended. A `PipelineError` if it failed."""
+        """Wait until it ends, at most `timeout` seconds. Returns whether it did; raises PipelineError if it failed."""
         try:
             ended = self.query.awaitTermination(None if timeout is None else max(1, round(timeout)))
         except PySparkException as error:
@@ -211,6 +214,6 @@ class RunningQuery:
         return PipelineError(f"the pipeline failed: {cause(error).removeprefix(_OURS)}")
 
     def _end(self) -> None:
-        """It has ended: give back what it held."""
+        """Release the lock of a query that has ended."""
         if self._lock is not None:
             self._lock.release()

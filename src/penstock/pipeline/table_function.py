@@ -3,13 +3,12 @@
     SQL ──▶ analyze, in a Python process on the driver ──▶ columns of the result, and work for a pinned snapshot
         └─▶ eval, on the workers: an Arrow batch of events in, the same with their subscriptions out
 
-Spark calls `analyze` whenever it analyses a query, and a view is analysed with each query of it: so a query sees the
-subscriptions of its moment. The process knows of the registry what can be pickled, which is where it is: it opens it by
-its URL.
+Spark calls `analyze` whenever it analyses a query, and it analyses a view with each query of it. So a query sees the
+subscriptions of its moment. A registry can't be pickled, so the process opens it by its URL.
 
-Spark has table functions of rows, which may say themselves what their columns are, and of Arrow batches, which by
-`arrow_udtf` may not (SPARK-53286). Only that decorator stands in the way: what it would make is what Spark runs, so the
-function is made by `udtf` and then told that it takes Arrow batches. One of rows takes many times longer.
+Spark has table functions of rows and of Arrow batches; those of rows take many times longer. Those of rows may have an
+`analyze`, but the decorator `arrow_udtf` doesn't allow one (SPARK-53286). Spark itself would run such a function. So it
+is made by `udtf`, and then declared to take Arrow batches.
 """
 
 import os
@@ -78,7 +77,7 @@ def register(
 
 
 def _arrow_function(function: type, connect: bool) -> Any:
-    """A table function that takes Arrow batches and says itself what its columns are."""
+    """A table function that takes Arrow batches and has an `analyze`."""
     functions = import_module(f"pyspark.sql.{'connect.' if connect else ''}functions")
     made = functions.udtf(function, useArrow=False)
     made.evalType = PythonEvalType.SQL_ARROW_UDTF
@@ -87,7 +86,7 @@ def _arrow_function(function: type, connect: bool) -> Any:
 
 @dataclass
 class _Analyzed(AnalyzeResult):
-    """What workers are given besides the columns."""
+    """What `analyze` returns: the columns, and the work that workers are given."""
 
     work: MatchWork | None = None
 
@@ -112,8 +111,8 @@ class _Matching:
             form = Form.PAIRS if _flag("explode", explode) else Form.LISTS
             return self._analyzed(_columns(events), form, _flag("failures", failures))
         except PenstockError:
-            # Spark shows a user where in the code an error was raised, unless it is told not to. The process ends with
-            # the error, so no other is touched.
+            # Without this Spark shows users the traceback of an error. The process ends with the error, so nothing else
+            # sees the setting.
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
             raise
 
@@ -134,7 +133,7 @@ class _Matching:
     def _pinned(self, schema: Schema) -> SnapshotRef:
         if isinstance(self.source, SnapshotRef):
             return self.source
-        # It isn't closed here: a compaction in the background may go on with it.
+        # The registry isn't closed here: a compaction in the background may still use it.
         registry = Subscriptions.open(self.source, create=False)
         return pin(registry, schema, self.operators, self.snapshots, "auto")
 

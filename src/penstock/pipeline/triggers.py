@@ -1,4 +1,4 @@
-"""When a pipeline looks for new events: every so often, or until what is there has been read."""
+"""When a pipeline looks for something new: at intervals, or only until all that is there has been read."""
 
 from dataclasses import dataclass
 from typing import Any

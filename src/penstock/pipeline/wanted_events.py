@@ -1,16 +1,16 @@
-"""A micro-batch of events, less those that nobody could want: its source reads only the others.
+"""Reads only those events of a micro-batch that somebody could want.
 
-A condition on the frame that Spark hands over with a micro-batch saves no reading: behind that frame stands a plan that
-is settled already, so the condition is evaluated row by row, after everything was read. Spark's log says which files a
-micro-batch has, and files can be read again as a frame at rest, into which Spark pushes conditions down: partitions,
-row groups and columns' minima and maxima are skipped. What the streaming frame would have read is never asked for.
+A condition on the frame that Spark hands over with a micro-batch saves no reading. The plan of that frame is made
+already, so the condition is evaluated row by row, after everything was read. But Spark's log says which files a
+micro-batch has. These are read as a batch DataFrame, into which Spark pushes the condition down: it skips partitions,
+and row groups by the minima and maxima of columns. The streaming frame itself is never read.
 
     offsets/17 ─▶ numbers of logs ─▶ sources/0/21, 22 … ─▶ files ─▶ spark.read … .where(interest)
 
-What the log doesn't tell (another source, a format of a later Spark) has the condition on the frame of the micro-batch:
-all of it is read, and only what somebody could want goes on to Python and is matched.
+If the log can't be used (another source, a log format of a later Spark), the condition is put on the frame of the
+micro-batch: all of it is read, and only events that somebody could want go on to Python and are matched.
 
-The condition is that of the snapshot that is pinned, so a replay reads the same.
+The condition is that of the pinned snapshot, so a replay reads the same.
 """
 
 import functools
@@ -35,15 +35,15 @@ from penstock.pipeline.sources import Source
 _log = logging.getLogger("penstock.pipeline")
 
 _LOGGED = ("parquet", "orc", "avro")
-"""Formats of which Spark's log has the files."""
-_VERSION = "v1"  # of the logs that are understood here
+"""Formats whose files are in Spark's log."""
+_VERSION = "v1"  # of the log format that is understood here
 
 
 @dataclass
 class WantedEvents:
-    """What somebody could want of a source, by the columns that it can skip by.
+    """What somebody could want of a source, in terms of the columns by which it can skip.
 
-    What was found for the last snapshot is kept: as time goes on, leases only end.
+    The condition for the last snapshot is kept. It stays valid as time goes on, because leases only end.
     """
 
     source: Source
@@ -81,16 +81,16 @@ def _at_rest(
     assert source.path is not None, "files have one"
     reader = spark.read.format(source.format).schema(schema)
     if not any(mark in source.path for mark in "*?[{"):
-        reader = reader.option("basePath", source.path)  # below which folders are partitions
+        reader = reader.option("basePath", source.path)  # folders below it are partitions
     for name, value in source.options.items():
         reader = reader.option(name, value)
-    # Names of files aren't patterns, whatever stands in them.
+    # Names of files aren't patterns, even if they have such characters.
     found = reader.option("__globPaths__", "false").load(files)
     return found.select(*[found[name] for name in schema.names])
 
 
 def files_of(checkpoint: AnyPath, batch: int) -> list[str]:
-    """The files of a micro-batch, by Spark's logs. OSError, ValueError or KeyError if these don't say so."""
+    """The files of a micro-batch, by Spark's logs. Raises OSError, ValueError or KeyError if these can't tell."""
     first = _last_log(checkpoint, batch - 1) + 1 if batch else 0
     numbers = range(first, _last_log(checkpoint, batch) + 1)
     found = [path for number in numbers for path in _logged(checkpoint / "sources/0", number)]
@@ -100,13 +100,13 @@ def files_of(checkpoint: AnyPath, batch: int) -> list[str]:
 
 
 def _last_log(checkpoint: AnyPath, batch: int) -> int:
-    """The log of the source that a micro-batch has come to."""
+    """The number of the last log of the source that a micro-batch has read."""
     *_, offset = _lines(checkpoint / "offsets" / str(batch))
     return int(json.loads(offset)["logOffset"])
 
 
 def _logged(folder: AnyPath, number: int) -> list[str]:
-    """The files of one log; every now and then one has those of all before it, too."""
+    """The files of one log. A compacted log also has the files of all before it, which are left out."""
     path = folder / str(number)
     lines = _lines(path if path.exists() else folder / f"{number}.compact")
     entries = [json.loads(line) for line in lines if f'"batchId":{number}}}' in line]

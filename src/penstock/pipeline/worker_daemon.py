@@ -1,12 +1,12 @@
-"""The process that Spark forks its Python workers from, with what every worker of ours needs already imported.
+"""The process from which Spark forks its Python workers, with everything imported that our workers need.
 
 Spark's own daemon imports nothing before it forks: a library may start threads, and a forked process has none of them.
-So each worker imports pandas, PyArrow, Numba and this package by itself, for two seconds. Of these libraries two start
-threads, OpenBLAS its pool and jemalloc one that purges, and both are made to be forked (`pthread_atfork`). Here all
-that is done once, before the first fork.
+So each worker imports pandas, PyArrow, Numba and this package by itself, which takes two seconds. Of these libraries
+only two start threads, OpenBLAS its pool and jemalloc one that purges, and both can be forked (`pthread_atfork`). Here
+everything is imported once, before the first fork.
 
-A worker collects garbage after each task, and looks at every object that it has. What was imported here is never
-garbage, and is left out (`gc.freeze`): that saves 70 ms of each task.
+A worker collects garbage after each task, and looks at every object that it has. Objects that were imported here are
+never garbage, and are left out (`gc.freeze`): that saves 70 ms of each task.
 """
 
 import gc
@@ -26,7 +26,7 @@ _NEEDED = (
 
 
 def serve() -> None:
-    """Do what Spark's daemon does, from a better start."""
+    """Import what workers need, then do what Spark's daemon does."""
     for name in _NEEDED:
         importlib.import_module(name)
     _prepare_numba()
@@ -36,7 +36,7 @@ def serve() -> None:
 
 
 def _prepare_numba() -> None:
-    """What Numba else does in each process when it meets its first kernel, for half a second."""
+    """Do what Numba would do in each process before its first kernel, which takes half a second."""
     from numba.core.registry import cpu_target
 
     cpu_target.typing_context.refresh()

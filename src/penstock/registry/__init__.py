@@ -1,18 +1,19 @@
 """Who subscribed to what: tickets, leases, a change feed.
 
-Read `registry` first (and `readable_registry`, which it adds to), then `subscriptions`: the registry as its users see
-it, and what is made of its filters. Below:
+Read `registry` first, with `readable_registry`, which it extends: the registry as its users see it. Then read
+`subscriptions`, which compiles its filters. Below:
 
-- `tickets`, `leases`, `paces`, `limits`, `records`: what a subscription has, and may have;
-- `schemas`, `catalogs`: what all filters must fit, and all select-joins; `spending`: what they may cost;
-- `kinds`: filters and select-joins, each kind apart;
-- `set_aside`: those that were ended because they harmed others; `bad_rows`: rows that nobody can read;
+- `records`, `tickets`, `leases`, `paces`: the parts of a subscription; `limits`: how large and expensive it may be;
+- `schemas`, `catalogs`: what filters and select-joins must fit; `spending`: what subscriptions cost;
+- `kinds`, `kind_sources`: filters, select-joins and tree patterns; the subscriptions of one kind;
+- `set_aside`: subscriptions that were ended because they harmed others; `bad_rows`, `checksums`: damaged rows;
 - `details`: external ids, metadata, paces; `addresses`: subscribers with metadata; `history`: how subscriptions ended;
-  `held_back`: what pipelines held back because of paces;
+  `held_back`: how much pipelines held back because of paces;
 - `incoming`, `incoming_files`, `row_checks`, `loaded_before`, `load`: a million subscriptions at once, again and again;
 - `store`, `queries`: reading, one state at a time, and the change feed;
-- `turns`: writing, one at a time, and which numbers changes get;
-- `tables`, `databases`: how it is kept; `sqlite`, `postgresql`: what differs between the two.
+- `turns`: writing, one turn at a time, and the numbering of changes;
+- `tables`, `upgrades`: the tables, and those of earlier formats; `databases`: what they are kept in; `sqlite`,
+  `postgresql`: what differs between the two.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
-"""Addresses: subscribers with what whoever delivers to them wants to know.
+"""Addresses: the names of subscribers with the metadata that delivery needs.
 
-An address is a subscriber's name and, behind a NUL, which no name has, the metadata of the subscription, if it has any.
-Where names go, addresses can go: into the snapshots of every kind, to workers, into replays. So metadata are as they
-were when a micro-batch was pinned, and a pipeline that doesn't ask for them has no column more.
+An address is a subscriber's name and, if the subscription has metadata, a NUL (which no name has) and the metadata.
+Addresses go wherever names go: into the snapshots of every kind, to workers, into replays. So a replayed micro-batch
+has the metadata as they were when it was pinned, and a pipeline that doesn't ask for metadata has no extra column.
 """
 
 import pyarrow as pa
@@ -18,9 +18,9 @@ SEPARATOR = "\0"
 
 
 class AddressedStore(Store):
-    """The same tables, whose readers are given addresses in place of subscribers.
+    """The same tables, but readers are given addresses in place of subscribers.
 
-    Its identity is another one: snapshots with addresses aren't mixed up with those without.
+    It has an identity of its own, so that snapshots with addresses aren't mixed up with those without.
     """
 
     def __init__(self, store: Store) -> None:
@@ -35,7 +35,7 @@ class AddressedStore(Store):
         return Changes(found.sequence, self._addressed(found.upserts), found.removed)
 
     def _addressed(self, rows: Rows) -> Rows:
-        # Read after the rows: what changes in between has a later number, and comes with the next changes.
+        # Read after the rows: a change in between has a later number, and comes with the next changes.
         with self.reading() as connection:
             ids = rows.ids
             if len(ids) > FEW:

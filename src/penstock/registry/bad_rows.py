@@ -1,8 +1,8 @@
-"""Rows that aren't as Penstock has written them: values of other types, which SQLite keeps in any column, or changed.
+"""Rows that aren't as Penstock wrote them: they were changed, or have values of wrong types, which SQLite allows.
 
-A row with a value of another type than its column's, or with a wrong checksum, is set aside, with what is wrong and
-what to do, and the others are read. A BLOB that is UTF-8 counts as its text. The fast way reads thousands of rows at a
-time and fails as a whole; only then are rows read one by one.
+A row with a value of another type than its column's, or with a wrong checksum, is kept apart, with what is wrong and
+what to do, and the others are read. A BLOB that is UTF-8 counts as its text. The fast way reads hundreds of rows at a
+time and fails as a whole. Only when it has failed are rows checked one by one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -52,7 +52,7 @@ class BadRow(NamedTuple):
 def sort_out(
     rows: Iterable[tuple[Any, ...]], schema: pa.Schema
 ) -> tuple[list[tuple[Any, ...]], list[BadRow]]:
-    """The rows that are right, their texts decoded, and the others. Texts come as `RawText`."""
+    """The rows that are right, with their texts decoded, and the others. Texts are given as `RawText`."""
     good: list[tuple[Any, ...]] = []
     bad: list[BadRow] = []
     for row in rows:

@@ -1,7 +1,7 @@
 """The catalogue of a registry: given once, kept with the subscriptions, and from then on the same for everybody.
 
-A registry without a catalogue refuses select-joins. Nobody can change a catalogue, so whoever has read it may check
-selects against it at any time: there is no race as with schemas, which a registry may get late.
+A registry without a catalogue refuses select-joins. Nobody can change a catalogue, so selects can be checked against it
+at any time. Schemas are different: a registry may get one while filters are being checked.
 """
 
 from penstock.base.errors import RegistryError

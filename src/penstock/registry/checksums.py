@@ -1,4 +1,4 @@
-"""Checksums of rows: whoever writes a row says what it holds, whoever reads it sees whether it still does.
+"""Checksums of rows: a row is written with its checksum, by which readers see whether it was changed since.
 
 A subscription's checksum is two CRC-32 in one number of 64 bits, each over columns as little-endian numbers, with the
 lengths of texts (-1 for NULL) before the texts:
@@ -6,11 +6,11 @@ lengths of texts (-1 for NULL) before the texts:
     upper half, *matched*   id, expires, removed, subscriber, filter
     lower half, *kept*      id, created, sequence, ticket
 
-Whoever compiles a million subscriptions reads what is matched and checks that half: to fetch the other columns as well
-would take longer. Whoever lists, renews or ends a subscription checks both. One row is summed by zlib, many by a
-kernel; both give the same numbers.
+To compile a million subscriptions, only the columns of the upper half are read, and only this half is checked: fetching
+the others as well would take longer. To list, renew or end a subscription, both halves are checked. One row is summed
+by zlib, many by a kernel; both give the same numbers.
 
-A checksum finds what a failing disk or a slip of another program has changed. It is no signature.
+A checksum finds what a failing disk or another program has changed by mistake. It is no signature.
 """
 
 import struct
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import Bools, Bytes, Int64s, UInt32s
 
-_FEW = 256  # rows up to which zlib sums them one by one: the kernel takes seconds to import
+_FEW = 256  # so many rows zlib still sums, one by one: the kernel takes seconds to import
 
 
 def checksum_of_row(
@@ -67,7 +67,7 @@ def checksum_of_details(
     metadata: str | None,
     pace: str | None = None,
 ) -> int:
-    """The checksum of a row of details. Without a pace it is that which rows had before there were any."""
+    """The checksum of a row of details. Without a pace it is the same as before there were paces."""
     said = (source, external, metadata) if pace is None else (source, external, metadata, pace)
     texts = [None if text is None else text.encode() for text in said]
     found = zlib.crc32(struct.pack(f"<{1 + len(texts)}q", sid, *map(_length, texts)))
@@ -89,7 +89,7 @@ def checksums_of_rows(table: pa.Table) -> Int64s:
 
 
 def rows_with_wrong_checksums(table: pa.Table) -> Int64s:
-    """The positions of rows that aren't as they were written. Without tickets, only what is matched is checked."""
+    """The positions of rows that aren't as they were written. Without tickets, only the upper half is checked."""
     found = np.asarray(table.column("checksum"), np.int64).view(np.uint64)
     wrong = (found >> np.uint64(32)).astype(np.uint32) != _matched(table)
     if "ticket" in table.column_names:

@@ -1,4 +1,4 @@
-"""CRC-32 of many rows at once, eight bytes a step. What `zlib` says of one row, these say of a million."""
+"""CRC-32 of many rows at once, eight bytes a step. The results are the same as those of `zlib`."""
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def crcs_of_numbers(numbers: Int64s, tables: UInt32s) -> UInt32s:
 def extend_crcs(
     before: UInt32s, start: Int64s, length: Int64s, data: Bytes, tables: UInt32s
 ) -> UInt32s:
-    """The CRC-32 of what `before` is the CRC-32 of, followed by a text."""
+    """Each CRC-32 of `before` continued over a text: the CRC-32 of the same bytes followed by the text."""
     found = np.empty(len(before), np.uint32)
     for row in range(len(before)):
         crc = before[row] ^ _ONES

@@ -40,7 +40,7 @@ class Database(ABC):
     """Seconds a writer waits for its turn. Loading a million rows takes about ten, if not much else runs."""
 
     unnoticed = 2.0
-    """Seconds that a writer waits without a word."""
+    """Seconds that a writer waits before a warning says so."""
 
     is_shared = False
     """Whether tables of others may stand beside ours."""
@@ -73,7 +73,7 @@ class Database(ABC):
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Where a writer may have to wait for its turn: after a moment, a warning says so, and for what."""
+        """A block in which a writer may have to wait for its turn: after a moment, a warning says so, and for what."""
         if self.url is None:
             yield
             return
@@ -92,7 +92,7 @@ class Database(ABC):
 
     @contextmanager
     def creating(self) -> Iterator[Connection]:
-        """A writing transaction to make the tables in: one process at a time is in one."""
+        """A writing transaction in which the tables are made: only one process at a time is in it."""
         with self.writing() as connection:
             yield connection
 
@@ -101,7 +101,7 @@ class Database(ABC):
         return set(inspect(connection).get_table_names())
 
     def missing(self) -> str | None:
-        """Why there can be no registry yet without `create`, if that is known before connecting."""
+        """Why there is no registry to open, if that is known before connecting."""
         return None
 
     # --- reading rows --------------------------------------------------------------------------
@@ -121,9 +121,10 @@ class Database(ABC):
     def fetch_rows(
         self, connection: Connection, statement: Select[Any]
     ) -> tuple[pa.Table, list[BadRow]]:
-        """The rows of a statement over subscriptions; those that aren't as they were written aside.
+        """The rows of a statement over subscriptions, and apart from them those that aren't as they were written.
 
-        Among its columns are the checksum and what is matched; with the others, all of the checksum is checked.
+        The statement must have the checksum and the columns of its upper half. With the columns of the lower half, too,
+        all of the checksum is checked.
         """
         table, bad = self.fetch_readable(connection, statement)
         good, changed = set_changed_rows_aside(table.combine_chunks())
@@ -132,7 +133,7 @@ class Database(ABC):
     def fetch_readable(
         self, connection: Connection, statement: Select[Any]
     ) -> tuple[pa.Table, list[BadRow]]:
-        """The rows of a statement over subscriptions, whatever their checksums; those of other types aside."""
+        """The same, whatever the checksums are: only rows with values of wrong types are apart from the others."""
         try:
             with self._sheltered(connection):
                 table = self.fetch(connection, statement)
@@ -174,7 +175,7 @@ class Database(ABC):
     def _begin_writing(self, connection: Connection) -> None: ...
 
     def _sheltered(self, connection: Connection) -> AbstractContextManager[Any]:
-        """Where a statement may fail, and the transaction goes on."""
+        """A block in which a statement may fail without ending the transaction."""
         return nullcontext()
 
     # --- connections ---------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""What a subscription has beside its text: an external id by which a load knows it again, metadata, and a pace.
+"""What a subscription has beside its text: an external id by which a load recognises it, metadata, and a pace.
 
 An external id is any text that names a subscription where it comes from: the primary key of a saved search, say. It is
-unique within its *source*, a name that whoever loads gives, so that the tables of two applications can be loaded into
-one registry. Metadata are names with texts, which a pipeline can hand on with each notification: an address, a channel.
-A pace says how often it wants to be notified (`paces`).
+unique within its *source*, a name that a load is given, so that the tables of two applications can be loaded into one
+registry. Metadata are names with texts, which a pipeline can hand on with each notification: an address, a channel. A
+pace says how often the subscription is notified (`paces`).
 
 Most subscriptions have none of these; those that do have a row in a table of its own.
 """
@@ -35,7 +35,7 @@ DetailsRow = tuple[int, Details]
 
 
 def metadata_text(metadata: Mapping[str, str]) -> str:
-    """Metadata as they are kept: the same for the same content.
+    """Metadata as they are kept: equal metadata give the same text.
 
     >>> metadata_text({"email": "a@b.c", "channel": "sms"})
     '{"channel":"sms","email":"a@b.c"}'
@@ -63,7 +63,7 @@ def metadata_error(text: str) -> str | None:
 
 
 def keep_details(connection: Connection, sid: int, kept: Details) -> None:
-    """Write down what one subscription has, if it has anything."""
+    """Write down the details of one subscription, if it has any."""
     if kept != NO_DETAILS:
         row = {"id": sid, **kept._asdict(), "checksum": checksum_of_details(sid, *kept)}
         connection.execute(insert(details_table), row)
@@ -72,7 +72,7 @@ def keep_details(connection: Connection, sid: int, kept: Details) -> None:
 def keep_many_details(
     database: Database, connection: Connection, rows: Sequence[DetailsRow]
 ) -> None:
-    """The same of many."""
+    """The same for many."""
     written = [
         (sid, *kept, checksum_of_details(sid, *kept)) for sid, kept in rows if kept != NO_DETAILS
     ]
@@ -81,7 +81,7 @@ def keep_many_details(
 
 
 def find_details(connection: Connection, sid: int) -> Details:
-    """What one subscription has. Nothing, if its row isn't as it was written."""
+    """The details of one subscription; `NO_DETAILS` if their row isn't as it was written."""
     row = _find.run(connection, sid=sid)
     if row is None or not _is_intact(row):
         return NO_DETAILS
@@ -89,7 +89,7 @@ def find_details(connection: Connection, sid: int) -> Details:
 
 
 def read_details(connection: Connection, ids: Ids) -> dict[int, Details]:
-    """What some subscriptions have, by id: those that have anything in a row that is as it was written."""
+    """The details of subscriptions, by id. Rows that aren't as they were written are left out."""
     found: dict[int, Details] = {}
     for start in range(0, len(ids), FEW):
         wanted = select(*_d).where(among(_d.id, ids[start : start + FEW]))

@@ -1,7 +1,7 @@
-"""What pipelines have held back because of paces: for whoever asks why a notification didn't come.
+"""How many notifications pipelines held back because of paces: the answer to the question why one didn't come.
 
-Several pipelines may follow a registry, and each counts for itself: what it says of a subscription is how many it has
-held back of it in all, so that saying it again changes nothing.
+Several pipelines may follow a registry, and each counts for itself. What a pipeline writes for a subscription is the
+total since it began, so writing it again changes nothing.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _h = held_table.c
 def keep_held(
     database: Database, connection: Connection, pipeline: str, held: Mapping[int, int], now: int
 ) -> None:
-    """Write down what a pipeline has held back of some subscriptions, in place of what it said before."""
+    """Write down how many notifications a pipeline has held back, by subscription, in place of its last totals."""
     ids = np.array(sorted(held), np.int64)
     for start in range(0, len(ids), FEW):
         few = among(_h.id, ids[start : start + FEW])
@@ -29,7 +29,7 @@ def keep_held(
 
 
 def read_held(connection: Connection, ids: Ids) -> dict[int, int]:
-    """What all pipelines together have held back of some subscriptions: those of which they have."""
+    """How many notifications all pipelines together have held back, by subscription, if there are any."""
     found: dict[int, int] = {}
     for start in range(0, len(ids), FEW):
         wanted = select(_h.id, func.sum(_h.held)).where(among(_h.id, ids[start : start + FEW]))

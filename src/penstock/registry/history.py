@@ -1,7 +1,7 @@
-"""How subscriptions ended: for whoever asks why one isn't matched any more.
+"""How subscriptions ended: the answer to the question why one isn't matched any more.
 
-Of each the last end is kept, until `sweep` finds it older than whoever runs the registry wants. A subscription that
-was refused when it was loaded under an id of its own has an entry as well.
+For each id the last end is kept, until `sweep` deletes what ended long enough ago. A subscription that a load refused
+has an entry as well, if the load gave it an id.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ _COLUMNS = tuple(column.name for column in history_table.columns if column.name 
 
 
 class Ending(NamedTuple):
-    """How a subscription ends, in one word or two, and why. `time` None: when its lease ended."""
+    """How a subscription ends, in one word or two, and why. `time` None stands for the end of its lease."""
 
     how: str
     reason: str
@@ -59,11 +59,11 @@ class Ended:
 
 
 EndedRow = tuple[int, str, str, str, str, int]
-"""In the order of the table's columns, but for the checksum."""
+"""In the order of the table's columns, without the checksum."""
 
 
 def note_ends(database: Database, connection: Connection, ids: Ids, ending: Ending) -> None:
-    """Write down how subscriptions end that are still there, in the transaction that ends them."""
+    """Write down how subscriptions end, in the transaction that ends them and before their rows are changed."""
     rows: list[EndedRow] = []
     for start in range(0, len(ids), FEW):
         wanted = select(*all_columns).where(among(subscriptions.c.id, ids[start : start + FEW]))
@@ -80,7 +80,7 @@ def note_ends(database: Database, connection: Connection, ids: Ids, ending: Endi
 
 
 def note_end(connection: Connection, record: Record, ending: Ending) -> None:
-    """The same of one whose row was read: ten times as fast."""
+    """The same for one subscription whose row is at hand: ten times as fast."""
     time = record.expires if ending.time is None else ending.time
     row = (record.id, record.subscriber, record.filter, ending.how, ending.reason, time)
     says = dict(zip(_COLUMNS, row, strict=True))
@@ -89,7 +89,7 @@ def note_end(connection: Connection, record: Record, ending: Ending) -> None:
 
 
 def keep_ended(database: Database, connection: Connection, rows: Iterable[EndedRow]) -> None:
-    """Write entries, each in place of one that its id had before."""
+    """Write entries. Each replaces the one that its id had before."""
     written = [
         (*row, checksum_of(dict(zip(_COLUMNS, row, strict=True))))
         for row in {row[0]: row for row in rows}.values()
@@ -103,12 +103,12 @@ def keep_ended(database: Database, connection: Connection, rows: Iterable[EndedR
 
 
 def forget_ends(connection: Connection, before: int) -> int:
-    """Delete the entries of what ended before a time; how many."""
+    """Delete the entries of subscriptions that ended before a time. Returns how many."""
     return connection.execute(delete(history_table).where(history_table.c.time < before)).rowcount
 
 
 def find_end(connection: Connection, sid: int) -> Ended | None:
-    """How a subscription ended, if that is known. The reason of a row that was changed since says so."""
+    """How a subscription ended, if that is known. If its row was changed since, the reason says so."""
     statement = select(history_table).where(history_table.c.id == sid)
     found = connection.execute(statement).mappings().one_or_none()
     if found is None:

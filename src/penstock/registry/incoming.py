@@ -1,9 +1,9 @@
-"""Where a bulk load comes from: anything that holds a table becomes a few Arrow columns.
+"""Reads the source of a bulk load: anything that holds a table becomes a few Arrow columns.
 
-A Spark DataFrame, an Arrow table, batch, reader or dataset, a pandas, Polars or DuckDB frame (by the Arrow C stream
-they all speak), a Parquet file or folder, a file of JSON lines or CSV (`incoming_files`). Columns that aren't asked for
-by name are metadata. A table that can't be read as a whole (no such column, ids that are no integers, broken JSON) is a
-`RegistryError`; `load` finds what is wrong with single rows, all at once.
+A source is a Spark DataFrame, an Arrow table, batch, reader or dataset, a pandas, Polars or DuckDB frame (by the Arrow
+C stream they all speak), a Parquet file or folder, or a file of JSON lines or CSV (`incoming_files`). Columns that
+aren't asked for by name are metadata. A fault of the whole table (a missing column, ids that aren't integers, broken
+JSON) is a `RegistryError`; faults of single rows are found by `load`, all at once.
 """
 
 import json
@@ -25,10 +25,10 @@ _KINDS = f"a DataFrame, an Arrow table, a Parquet file or folder, or a file of {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Incoming:
-    """Subscriptions to be loaded, in columns. Those that it hasn't are None.
+    """Subscriptions to be loaded, in columns; a column that the source lacks is None.
 
-    Without `ids` the registry assigns them. `metadata` are JSON objects, as `details.metadata_text` writes them; None
-    if nothing is to be said of metadata, and so of `paces`.
+    Without `ids` the registry assigns them. `metadata` are JSON objects, as `details.metadata_text` writes them.
+    Subscriptions keep their metadata if `metadata` is None, and their paces if `paces` is None.
     """
 
     subscribers: pa.ChunkedArray
@@ -61,7 +61,7 @@ class Incoming:
 class SourceColumns(NamedTuple):
     """The names of the source's columns. `id` is None if the registry is to assign the ids.
 
-    `metadata` None: all columns that aren't named here.
+    `metadata` None stands for all columns that aren't named here.
     """
 
     id: str | None = "id"
@@ -77,7 +77,7 @@ class SourceColumns(NamedTuple):
         return [name for name in named if name is not None]
 
     def wanted(self, there: Sequence[str]) -> list[str]:
-        """Those of some columns that are read. RegistryError if one is missing."""
+        """Which of the columns that are `there` are read. RegistryError if one is missing."""
         _check_names(self, there)
         if self.metadata is None:
             return list(there)
@@ -85,7 +85,7 @@ class SourceColumns(NamedTuple):
 
 
 def read_source(source: Any, names: SourceColumns) -> Incoming:
-    """The columns of these names. A column `id` may be missing; one with another name must be there."""
+    """The columns of these names. If the column of ids is named `id`, it may be missing; all others must be there."""
     try:
         table = _table(source, names)
         _check_names(names, table.column_names)
@@ -104,7 +104,7 @@ def read_source(source: Any, names: SourceColumns) -> Incoming:
 
 
 def _check_names(names: SourceColumns, there: Sequence[str]) -> None:
-    """RegistryError if a column is missing, or there twice: once for the table, not for each row."""
+    """RegistryError if a column is missing, or there twice: one error for the table, not one for each row."""
     for name in [*names.told(), *(names.metadata or ())]:
         found = list(there).count(name)
         if found > 1:
@@ -151,7 +151,7 @@ def _from_dataset(dataset: Any, names: SourceColumns) -> pa.Table:
 
 
 def _metadata(table: pa.Table, names: SourceColumns) -> pa.ChunkedArray | None:
-    """The metadata of each row in one JSON object; what is NULL isn't in it."""
+    """The metadata of each row as one JSON object, without NULLs."""
     if names.metadata == ():
         return None
     told = names.told()

@@ -1,6 +1,7 @@
-"""Files of text that subscriptions are loaded from: JSON lines and CSV, packed or not.
+"""Reads subscriptions from text files: JSON lines and CSV, compressed or not.
 
-What has a meaning of its own has a given type: a subscriber named '2026-01-01' is no timestamp. All the rest is text.
+The columns that have a meaning are read with their types, so a subscriber named '2026-01-01' isn't taken for a
+timestamp. All other columns are text.
 """
 
 import csv
@@ -25,7 +26,7 @@ _BLOCK = (
 
 
 def is_text_file(path: Path) -> bool:
-    """Whether a file is one of these, by its name.
+    """Whether a file's name is that of JSON lines or CSV.
 
     >>> is_text_file(Path("subs.csv.gz")), is_text_file(Path("subs.db"))
     (True, False)
@@ -36,7 +37,7 @@ def is_text_file(path: Path) -> bool:
 def from_file(
     path: Path, texts: Sequence[str], id_column: str | None, *, extra: bool
 ) -> pa.Table | None:
-    """The table in a file; None if its name isn't that of one. `extra`: also keys of JSON that aren't asked for."""
+    """The table in a file; None if its name isn't that of a text file. `extra`: with all other keys of JSON lines."""
     if not is_text_file(path):
         return None
     types = dict.fromkeys(texts, pa.string())
@@ -97,7 +98,7 @@ def _from_json_lines(path: Path, types: dict[str, pa.DataType], *, extra: bool) 
 
 
 def _without_absent(path: Path, table: pa.Table) -> pa.Table:
-    """A table of the keys that lines have: a given one becomes a column even if no line has it."""
+    """A table of the keys that lines have: Arrow makes a given key a column even if no line has it."""
     empty = [name for name in table.column_names if table.column(name).null_count == len(table)]
     if not empty:
         return table
@@ -110,7 +111,7 @@ def _without_absent(path: Path, table: pa.Table) -> pa.Table:
 
 
 def _with_extra(path: Path, table: pa.Table) -> pa.Table:
-    """The same with all other keys, as texts."""
+    """The table with all other keys that lines have, as texts."""
     # Arrow would guess types of the others, and fail on a key that is a number here and a text there.
     objects = _objects(path)
     if len(objects) != len(table):

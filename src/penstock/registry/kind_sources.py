@@ -1,4 +1,4 @@
-"""The subscriptions of one kind of a registry, for whoever compiles them: a `SubscriptionSource` of each kind."""
+"""The subscriptions of one kind in a registry, ready to be compiled: a `SubscriptionSource` for each kind."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -50,7 +50,7 @@ class SelectSource(KindSource):
         self.catalog = catalog
 
     def resynced(self, after: int, until: int) -> set[int]:
-        """The ids that are to be sent everything again, by changes after one number and up to another."""
+        """The ids that are to be sent everything again, by changes numbered above `after`, up to `until`."""
         return self._store.resynced(after, until)
 
     def joins(self, rows: Rows | None = None) -> "dict[int, Select]":
@@ -77,7 +77,7 @@ class PatternSource(KindSource):
     def trees(self, rows: Rows | None = None) -> "dict[int, TreePattern]":
         """The patterns, by id: all that are active, or those of some rows.
 
-        SubscriptionErrors with those that are none.
+        SubscriptionErrors with the texts that aren't tree patterns.
         """
         from penstock.views.pattern_parser import parse_patterns
 

@@ -4,8 +4,8 @@
     select-join   SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE …
     tree-pattern  //news/item[topic = 'ACME'][author{val}]
 
-All stand in one table, and each kind is compiled alone: whoever compiles subscriptions is given those of one kind
-(`kind_sources`). An id may have had a filter and have a select now: whoever follows the filters sees it removed.
+All are in one table, but each kind is compiled by itself, from a source of its own (`kind_sources`). The text of an id
+may change from a filter to a select: those who follow the filters then see the id removed.
 
 A further kind is one more value in `KINDS`.
 """
@@ -34,7 +34,7 @@ from penstock.views.pattern_costs import examine_pattern, examine_patterns
 
 Texts = Any  # pa.Array | pa.ChunkedArray: to mypy, Arrow has no types
 Errors = list[tuple[int, FilterError]]
-"""What is wrong with texts, by their places."""
+"""The errors of texts, each with the position of its text."""
 
 
 class Rules(NamedTuple):
@@ -51,13 +51,13 @@ class Kind:
 
     name: str
     begins: str
-    """How its texts begin, and those of no other kind; an expression for Python and for Arrow."""
+    """How its texts begin: a regular expression for Python and for Arrow."""
     expensive: str
-    """What of a text costs, in words: less of it is cheaper."""
+    """The parts of a text that cost, in words: an error advises to use fewer of them."""
     examine: Callable[[str, Rules], Examined]
-    """What one text costs. FilterError if it isn't of this kind."""
+    """What one text costs. FilterError if it isn't a valid text of this kind."""
     examine_many: Callable[[Texts, Rules, Progress], tuple[Errors, Int64s]]
-    """The same of many: what is wrong with them, and what each costs."""
+    """The same for many texts: the errors, and what each text costs."""
 
     @cached_property
     def _beginning(self) -> re.Pattern[str]:
@@ -102,7 +102,7 @@ SELECT_JOIN = Kind("select-join", SELECT_PATTERN, _TESTS, _examine_select, _exam
 _SPACE = r"[ \t\r\n\f\v]*"
 TREE_PATTERN = Kind(
     "tree-pattern",
-    # A filter may begin with a comment: /* is a step only before another one, a branch, what is returned, or the end.
+    # A filter may begin with a comment: /* is a step only before another step, a branch, a return or the end.
     rf"^{_SPACE}(?:\[|/(?:[^*]|$)|/\*(?:[/\[{{]|{_SPACE}$))",
     "comparisons and nodes of any name (*)",
     _examine_pattern,
@@ -110,7 +110,7 @@ TREE_PATTERN = Kind(
 )
 FILTER = Kind("filter", "", _TESTS, _examine_filter, _examine_filters)
 KINDS = (SELECT_JOIN, TREE_PATTERN, FILTER)
-"""The first that has a text is its kind; filters are all the others."""
+"""The kind of a text is the first one here that `has` it; texts of no other kind are filters."""
 
 
 def kind_of(text: str) -> Kind:
@@ -149,7 +149,7 @@ def rows_of_kind(rows: Rows, kind: Kind) -> Rows:
 
 
 def changes_of_kind(changes: Changes, kind: Kind) -> Changes:
-    """What changed, for whoever follows one kind only: an id that now has a text of another one is removed."""
+    """The changes as a follower of one kind sees them: an id whose text is now of another kind is removed."""
     mine = are_of_kind(changes.upserts.filters, kind)
     if mine.all():
         return changes
@@ -164,7 +164,7 @@ def changes_of_kind(changes: Changes, kind: Kind) -> Changes:
 def examine_all(
     texts: pa.ChunkedArray, rows: Int64s, rules: Rules, progress: Progress
 ) -> tuple[dict[int, FilterError], Int64s]:
-    """Check texts of any kinds, those of some rows: the errors by row, and what each costs (0 of other rows)."""
+    """Check the texts of some rows, of any kind. Returns the errors by row, and what each costs (0 for other rows)."""
     errors: dict[int, FilterError] = {}
     costs = np.zeros(len(texts), np.int64)
     wanted = np.zeros(len(texts), np.bool_)

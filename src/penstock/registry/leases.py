@@ -1,11 +1,11 @@
 """Leases: how long a subscription lives unless it is renewed.
 
 Follows operators §5.1: a subscription holds for the time that its subscriber asks for, by default one day. A lease is
-given as people say it (`"1 day"`, `"90 minutes"`, `"2h"`), as a `timedelta`, or as `"forever"`. What is kept is its
-end, in UTC microseconds: whoever matches compares that with the clock, so an expired subscription stops matching
-although nobody did anything.
+given as people say it (`"1 day"`, `"90 minutes"`, `"2h"`), as a `timedelta`, or as `"forever"`. The registry keeps its
+end, in UTC microseconds. Matchers compare that with the clock, so an expired subscription stops matching without any
+change to the registry.
 
-A bare number is refused: seconds, minutes or days would be a guess.
+A bare number is refused, because its unit would be a guess.
 """
 
 from datetime import timedelta
@@ -19,7 +19,7 @@ Lease = str | timedelta
 
 DEFAULT_LEASE = "1 day"
 LONGEST = timedelta(days=36_525)
-"""One hundred years. Past that it is a mistake, or it is `"forever"`."""
+"""One hundred years. A longer lease is a mistake, or meant as `"forever"`."""
 
 _EXAMPLES = "write it like '1 day', '90 minutes', '2h', '1h 30m' or 'forever'"
 

@@ -1,5 +1,6 @@
-"""What a registry can keep: ids of 64 bits, names and filters that every database takes as they are. And what its owner
-allows subscriptions to cost. How long a filter may be, the language says.
+"""What a registry can keep: ids of 64 bits, and names and filters that every database can store.
+
+Also what its owner allows subscriptions to cost. The length of filters is limited by the language.
 """
 
 import operator
@@ -8,23 +9,24 @@ from dataclasses import dataclass
 from penstock.base.errors import FilterError, RegistryError
 
 MAX_SUBSCRIBER = 1024
-"""Bytes of a name in UTF-8, of a subscriber or from outside. It is indexed, and PostgreSQL indexes up to 2.7 KB."""
+"""The most bytes of a subscriber's name or an external id, in UTF-8. PostgreSQL can index up to 2.7 KB."""
 
 MAX_METADATA = 16_384
-"""Bytes of a subscription's metadata, as JSON in UTF-8. They may go out with every notification."""
+"""The most bytes of a subscription's metadata, as JSON in UTF-8: they may be sent with every notification."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What the owner of a registry allows subscriptions to cost (see `matching.costs`).
 
-    `subscription` and `subscriber`: the most that a subscription, and all of a subscriber's together, may cost. One
-    that passes them is refused. `evaluations`: so many tests may be evaluated for a subscription and an event, on
-    average, while it runs; one that takes more is set aside. (For select-joins an event is a tuple, for tree patterns a
-    node of a document; see `pipeline.running_costs`.)
+    `subscription` is the most that one subscription may cost, `subscriber` the most that all subscriptions of one
+    subscriber may cost together. A subscription that goes beyond either is refused. `evaluations` is how many tests may
+    be evaluated for a subscription and an event, on average, while it runs. A subscription that takes more is set
+    aside. (For select-joins an event is a tuple, for tree patterns a node of a document; see `pipeline.running_costs`.)
 
-    The defaults let thirty patterns stand alone, as a search for any of thirty words does. `python -m benchmarks
-    hostile` says by how much the worst that is accepted, and the worst that is never set aside, slow the others down.
+    The defaults allow thirty patterns with nothing beside them, such as a search for any of thirty words. `python -m
+    benchmarks hostile` measures how much others are slowed down by the worst subscription that is accepted, and by the
+    worst that is never set aside.
 
     >>> Limits(subscription=10).subscriber
     16384
@@ -67,7 +69,7 @@ def name_error(name: str, what: str) -> str | None:
 
 
 def filter_error(text: str) -> str | None:
-    """What is wrong with a filter's text, whatever it says.
+    """Why a filter's text can't be kept, if it can't. Its meaning is checked elsewhere.
 
     >>> filter_error("price > 5"), filter_error("name = '\\0'") is None
     (None, False)
@@ -94,7 +96,7 @@ def as_int64(sid: int) -> int | None:
 
 
 def size_of(text: str) -> int | None:
-    """Bytes in UTF-8; None for what isn't Unicode text, or what PostgreSQL doesn't keep."""
+    """Bytes in UTF-8. None if it isn't valid Unicode, or holds a NUL, which PostgreSQL can't store."""
     try:
         return None if "\0" in text else len(text.encode())
     except UnicodeEncodeError:

@@ -1,14 +1,15 @@
 """Bulk load: a table of subscriptions checked as a whole, then written in one transaction.
 
-All the errors come at once, and then nothing is loaded; or, when asked, the bad rows are left out and reported. A load
-that dies half way (an error, a full disk, kill -9) leaves nothing behind.
+If rows are bad, all the errors come at once and nothing is loaded; or, when asked, the bad rows are left out and
+reported. A load that dies half way (an error, a full disk, kill -9) leaves nothing behind.
 
-The same table can be loaded again and again: what the registry has already (`loaded_before`) is changed where it
-differs, keeps its id and its ticket, and gets a new lease. What is the same for ever isn't touched, so that a load
-without news makes no work for those who follow the registry.
+The same table can be loaded again and again. A subscription that is there already (`loaded_before`) keeps its id and
+its ticket, is changed where it differs, and gets a new lease. One that hasn't changed and has a lease without end isn't
+touched, so a load without news makes no work for those who follow the registry.
 
-The slow part, checking the filters, is done before the registry is locked. What is certain only under the lock (what is
-there, whether the schema is still the one the filters were checked against) is looked up again under it.
+The slow part, checking the filters, is done before the registry is locked. Facts that are certain only under the lock
+(which subscriptions are there, whether the schema is still the one the filters were checked against) are looked up
+under it.
 """
 
 import sys
@@ -50,11 +51,11 @@ Bar = Callable[[str], Advance]  # begins a stage of this name
 class LoadReport:
     """What a bulk load did.
 
-    `new`, `changed` and `same` count rows: added, with another text, subscriber, metadata or pace than before, and as
-    they were. `ended` are those that the source no longer has, if these were to be ended. `errors` are the refused
-    subscriptions (empty unless bad ones were skipped), by their id where they have one. `tickets` is a table of id and
-    ticket if tickets were asked for, of those that are new: the only time they can be seen. `expires` is the end of the
-    lease that all of them have now, None if it has none.
+    `new` rows were added, `changed` ones have another text, subscriber, metadata or pace than before, `same` ones don't
+    differ. `ended` counts the subscriptions that the source no longer has, if these were to be ended. `errors` are the
+    refused subscriptions, by id where they have one; it is empty unless bad rows were skipped. `tickets` is a table of
+    id and ticket of the new subscriptions, if tickets were asked for: they can't be seen again. `expires` is the end of
+    the lease that all now have; None if it has no end.
     """
 
     new: int
@@ -77,7 +78,7 @@ class SchemaMoved(Exception):
 
 
 class LoadRules(NamedTuple):
-    """What subscriptions must fit: `known` is the schema that `given` has."""
+    """What subscriptions must fit. `known` is the schema of `given`."""
 
     known: KnownSchema
     given: Rules
@@ -98,7 +99,7 @@ class LoadOptions(NamedTuple):
 
 
 class _Verdict(NamedTuple):
-    """What is to be done with each row; `retold`: its text or subscriber is another one."""
+    """What is to be done with each row; `retold`: its text or subscriber has changed."""
 
     good: Bools
     new: Bools
@@ -122,7 +123,7 @@ def load_incoming(
     clock: Callable[[], int],
     bar: Bar,
 ) -> LoadReport:
-    """Check and write. Raises SubscriptionErrors, or SchemaMoved if the registry's is another."""
+    """Check rows and write them. Raises SubscriptionErrors, or SchemaMoved if the registry has another schema now."""
     started = time.monotonic()
     errors = row_errors(incoming)
     incoming = settle_paces(incoming, errors)
@@ -168,7 +169,7 @@ def _judge(
     limits: Limits,
     errors: RowErrors,
 ) -> _Verdict:
-    """Compare the rows with what is there. Adds to `errors` what only the registry knows to be wrong with them."""
+    """Compare the rows with what is there. Adds to `errors` those that only this comparison finds."""
     _refuse_taken(incoming, before, errors)
     new = ~before.is_live
     retold = before.differs("subscriber", incoming.subscribers)
@@ -196,14 +197,14 @@ def _write(
     grant: _Grant,
     advance: Advance,
 ) -> Int64s:
-    """Write what is new or has changed, and give what is the same its new lease; the ids of all rows."""
+    """Write the new and changed rows, and give the others their new lease. Returns the ids of all rows."""
     ids = before.ids.copy()
     if incoming.ids is None:
         unnumbered = verdict.good & verdict.new & ~before.is_dead
         count = int(np.count_nonzero(unnumbered))
         first = turn.take_ids(count)
         ids[unnumbered] = np.arange(first, first + count)
-    lasting = before.numbers("expires", 0) == grant.end  # for ever, that is: others begin now
+    lasting = before.numbers("expires", 0) == grant.end  # leases without end: all others begin now
     written = verdict.good & (verdict.new | verdict.changed | ~lasting)
     turn.forget(ids[verdict.good & before.is_dead])
     again = written & before.is_live
@@ -226,7 +227,7 @@ def _write(
 
 
 def _tickets(before: Before, rows: Int64s, secrets: Sequence[str] | None) -> Sequence[bytes | None]:
-    """What is kept of each row's ticket: that which it has, or a new one."""
+    """What is kept of each row's ticket: of the one that its subscription has, else of a new one."""
     known = before.rows.column("ticket").to_pylist()
     return [
         known[place] if place >= 0 else None if secrets is None else ticket_hash(secrets[row])
@@ -235,7 +236,7 @@ def _tickets(before: Before, rows: Int64s, secrets: Sequence[str] | None) -> Seq
 
 
 def _details(some: Incoming, before: Before, ids: Int64s, rows: Int64s) -> Sequence[DetailsRow]:
-    """What the rows that are written have beside their texts: what the load says, else what they had."""
+    """The details of the rows that are written: those that the load gives, else those that they had."""
     said = some.metadata is not None and pc.any(pc.not_equal(some.metadata, "{}")).as_py()
     paced = some.paces is not None and some.paces.null_count < len(some.paces)
     if some.externals is None and not said and not paced and not before.details:
@@ -257,7 +258,7 @@ def _details(some: Incoming, before: Before, ids: Int64s, rows: Int64s) -> Seque
 
 
 def _end_absent(turn: Turn, before: Before, options: LoadOptions, rows: int) -> int:
-    """End the source's subscriptions that aren't in the load; how many."""
+    """End the source's subscriptions that aren't in the load. Returns how many."""
     absent = live_ids(turn, before.absent(), before.now)
     if absent and not rows:
         raise RegistryError(
@@ -272,7 +273,7 @@ def _end_absent(turn: Turn, before: Before, options: LoadOptions, rows: int) -> 
 def _note_refused(
     store: Store, turn: Turn, incoming: Incoming, before: Before, errors: RowErrors
 ) -> None:
-    """Note in the history who was refused under an id of its own that nobody has."""
+    """Note in the history the rows that were refused, if they have an id of their own that no live subscription has."""
     if incoming.ids is None or not errors:
         return
     rows = [row for row in sorted(errors) if not before.is_live[row]]
@@ -290,7 +291,7 @@ def _note_refused(
 
 @contextmanager
 def progress_bar(total: int, shown: bool | None) -> Iterator[Bar]:
-    """A bar on stderr with one line per stage; `shown` None is "if that is a terminal"."""
+    """A bar on stderr with one line per stage; with `shown` None only if that is a terminal."""
     if not (sys.stderr.isatty() if shown is None else shown):
         yield lambda stage: lambda done: None
         return
@@ -310,7 +311,7 @@ def progress_bar(total: int, shown: bool | None) -> Iterator[Bar]:
 def _examine(
     filters: pa.ChunkedArray, rules: LoadRules, errors: RowErrors, advance: Advance
 ) -> Int64s:
-    """What each subscription costs. Adds to `errors` what is wrong with texts, also that one costs too much."""
+    """What each subscription costs. Adds to `errors` the texts that are wrong or cost too much."""
     done = 0
 
     def checked(count: int) -> None:
@@ -337,7 +338,7 @@ def _refuse_totals(
     before: Before,
     errors: RowErrors,
 ) -> None:
-    """Add to `errors` the filters that are too much for their subscribers, beside those that these keep."""
+    """Add to `errors` the filters that cost too much together with the others that their subscribers keep."""
     rows = list(_unrefused(costs > 0, incoming.filters, errors))
     names = _values(incoming.subscribers, [row for row, _ in rows])
     rewritten = set(before.ids[costs > 0].tolist())
@@ -351,7 +352,7 @@ def _refuse_totals(
 
 
 def _refuse_taken(incoming: Incoming, before: Before, errors: RowErrors) -> None:
-    """Add to `errors` the rows whose ids somebody else has, or whose rows in the registry can't be read."""
+    """Add to `errors` the rows whose ids another subscriber has, or whose subscriptions can't be read."""
     if incoming.externals is None:
         hint = (
             "an id stays with its subscriber: unsubscribe that one first, or load with another id"
@@ -379,14 +380,14 @@ def _refuse_kept_paces(incoming: Incoming, before: Before, errors: RowErrors) ->
 
 
 def _keepable(text: str | None) -> str:
-    """A text that was refused, shortened and without what no database keeps."""
+    """A text that was refused, shortened and without NULs, so that every database can store it."""
     return (text or "")[:1000].replace("\0", "?")
 
 
 def _unrefused(
     which: Bools, filters: pa.ChunkedArray, errors: RowErrors
 ) -> Iterator[tuple[int, str]]:
-    """Those of some rows that have no error yet, with their texts."""
+    """Which rows of a mask have no error yet, with their texts."""
     rows = [row for row in np.flatnonzero(which).tolist() if row not in errors]
     return zip(rows, _values(filters, rows), strict=True)
 

@@ -1,6 +1,7 @@
-"""What of a load is in the registry already: which of its rows are new, which have changed, which are the same.
+"""Compares a load with the registry: which of its rows are new, which have changed, which are the same.
 
-A row is known again by its id or, if the load has such, by its external id. One whose subscription has ended is new.
+A row is recognised by its id or, if the load has external ids, by its external id. A row whose subscription has ended
+counts as new.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +20,10 @@ from penstock.registry.turns import Turn
 
 
 class Before(NamedTuple):
-    """What the registry has of each row of a load, and of whose source it is.
+    """What the registry has before a load: the subscriptions of its rows, and the external ids of its source.
 
-    `ids` are 0 where the registry is to assign one. `place` is where a row's live subscription stands in `rows`, which
-    has all columns of the table; -1 if it has none. `is_dead`: there is a row of that id, of one that has ended.
+    `ids` are 0 where the registry is to assign one. `place` is the position of a row's live subscription in `rows`,
+    which has all columns of the table; -1 if there is none. `is_dead`: the id belongs to a subscription that has ended.
     """
 
     ids: Int64s
@@ -39,7 +40,7 @@ class Before(NamedTuple):
         return self.place >= 0
 
     def differs(self, name: str, column: pa.ChunkedArray) -> Bools:
-        """Which rows have a live subscription, with another value in a column of the table."""
+        """Which rows have a live subscription whose value in a column of the table differs from the load's."""
         found = np.zeros(len(self.place), np.bool_)
         live = np.flatnonzero(self.is_live)
         there = self.rows.column(name).take(self.place[live])
@@ -56,7 +57,7 @@ class Before(NamedTuple):
         return self.details.get(int(self.ids[row]), NO_DETAILS)
 
     def differs_in(self, name: str, texts: pa.ChunkedArray) -> Bools:
-        """Which rows have a live subscription, with another value of one of its details."""
+        """Which rows have a live subscription one of whose details differs from the load's."""
         found = np.zeros(len(self.place), np.bool_)
         live = np.flatnonzero(self.is_live)
         pairs = zip(live.tolist(), texts.take(live).to_pylist(), strict=True)
@@ -95,13 +96,13 @@ def find_before(turn: Turn, incoming: Incoming, source: str, now: int) -> Before
 
 
 def live_ids(turn: Turn, ids: Int64s, now: int) -> Sequence[int]:
-    """Those of some ids whose subscriptions are alive."""
+    """Which of these ids live subscriptions have, ascending."""
     found: list[int] = turn.present(ids, now)[0].tolist()
     return sorted(found)
 
 
 def _positions(known: Int64s, ids: Int64s) -> Int64s:
-    """Where each id stands among those that are known, which ascend; -1 where it doesn't."""
+    """The position of each id in `known`, which ascends; -1 where it isn't there."""
     if not len(known):
         return np.full(len(ids), -1, np.int64)
     at = np.minimum(np.searchsorted(known, ids), len(known) - 1)

@@ -1,11 +1,11 @@
 """Paces: how often a subscription wants to be notified.
 
     10 per hour          at most ten notifications in an hour: the first ten; the others are held back, and counted
-    digest per day       one notification a day, which has what was gathered
+    digest per day       one notification a day, with all that was gathered
 
-A subscription without a pace is notified of everything, at once. What a pace does to notifications is in
-`delivery.pacing`; here is what its text means. Select-joins have none: their messages build on each other, and a view
-that misses one differs from its SELECT.
+A subscription without a pace is notified of everything, at once. This module reads the texts of paces;
+`delivery.pacing` applies paces to notifications. Select-joins can't have one: their messages build on each other, and a
+view that misses one differs from its SELECT.
 """
 
 import functools
@@ -17,9 +17,9 @@ from penstock.base.errors import RegistryError
 from penstock.registry.kinds import SELECT_JOIN, kind_of
 
 UNLIMITED = "unlimited"
-"""What `update` and `load` are given to take a pace away."""
+"""The text by which `update` and `load` take a pace away."""
 MOST = 1_000
-"""Notifications that a pace may let through in an interval: those of a micro-batch are named one by one."""
+"""The most notifications that a pace may let through in an interval: those of a micro-batch are named one by one."""
 SHORTEST, LONGEST = "1 second", "366 days"
 _EXAMPLES = f"write it like '10 per hour', '1 per 15 minutes', 'digest per day' or {UNLIMITED!r}"
 _PACE = re.compile(r"(?P<most>[0-9]{1,9}|digest) per (?P<interval>.+)")
@@ -27,14 +27,14 @@ _PACE = re.compile(r"(?P<most>[0-9]{1,9}|digest) per (?P<interval>.+)")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """At most so many notifications in an interval of microseconds; `most` None: one digest."""
+    """At most `most` notifications in an interval of microseconds; one digest if `most` is None."""
 
     most: int | None
     interval: int
 
     @staticmethod
     def of(text: str) -> "Pace":
-        """What a text says; a RegistryError if it is no pace.
+        """Read the text of a pace. RegistryError if it isn't one.
 
         >>> Pace.of("10 per hour"), Pace.of("digest per 2 days").most
         (Pace(most=10, interval=3600000000), None)
@@ -64,7 +64,7 @@ def _read(text: str) -> Pace:
 
 
 def pace_text(pace: str, filter_: str) -> str | None:
-    """A pace as it is kept with a subscription's text; None for none. RegistryError if it can't have it.
+    """The form in which a pace is kept; None for no pace. RegistryError if it is wrong, or the filter can't have one.
 
     >>> pace_text(" 10 PER  hour", "price > 5"), pace_text("unlimited", "price > 5")
     ('10 per hour', None)

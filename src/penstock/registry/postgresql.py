@@ -1,8 +1,8 @@
-"""A registry in PostgreSQL, by psycopg 3 whatever driver the URL names.
+"""A registry in PostgreSQL, reached by psycopg 3 whatever driver the URL names.
 
 Readers are REPEATABLE READ (one state from first to last statement), writers READ COMMITTED and lock the registry's one
-row first. Rows go in by `COPY`. They don't come out by it: psycopg hands over a `COPY` row by row, which was measured
-to take four times as long as a plain cursor.
+row first. Rows are written by `COPY`, but not read by it: psycopg hands over a `COPY` row by row, which was measured to
+take four times as long as a plain cursor.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Questions to the tables that readers and writers both ask. Each takes an open transaction."""
+"""Queries that both readers and writers make. Each takes an open transaction."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -34,12 +34,12 @@ from penstock.registry.tables import FORMAT, registry, subscriptions
 Ids = npt.NDArray[np.int64]
 
 FEW = 10_000
-"""Ids listed in one statement. For more, a scan of the table is cheaper."""
+"""The most ids listed in one statement. For more, a scan of the table is cheaper."""
 
 _s = subscriptions.c
 is_removed = _s.removed.cast(Integer).label("removed")
 all_columns = (*(column for column in subscriptions.c if column is not _s.removed), is_removed)
-"""Of a subscription, `removed` as a number."""
+"""The columns of a subscription, with `removed` as a number."""
 
 _r = registry.c
 _row = select(_r.format, _r.identity, _r.schema, _r.sequence, _r.last_assigned, _r.checksum)
@@ -66,7 +66,7 @@ class Head:
 
 
 def live(now: int | BindParameter[int]) -> ColumnElement[bool]:
-    """The condition that a subscription is there and its lease hasn't ended."""
+    """The condition that a subscription isn't removed and its lease hasn't ended."""
     return and_(not_(_s.removed), _s.expires > now)
 
 
@@ -75,7 +75,7 @@ _find = Statement(select(*subscriptions.c).where(_s.id == bindparam("sid", type_
 
 def among(column: ColumnElement[int], ids: Ids) -> ColumnElement[bool]:
     """The condition that a column has one of a few ids."""
-    # Integers are written into the statement: no database takes ten thousand parameters gladly.
+    # Integers are written into the statement: databases are bad at ten thousand parameters.
     return column.in_(bindparam("ids", ids.tolist(), expanding=True, literal_execute=True))
 
 
@@ -92,7 +92,7 @@ def read_head(connection: Connection, lock: bool = False) -> Head:
 
 
 def is_intact(says: Mapping[str, Any], checksum: int) -> bool:
-    """Whether what a row says, but for its checksum, is as it was written."""
+    """Whether a row, given without its checksum, is as it was written."""
     try:
         return checksum == checksum_of(says)
     except TypeError:  # a BLOB
@@ -100,7 +100,7 @@ def is_intact(says: Mapping[str, Any], checksum: int) -> bool:
 
 
 def table_damage(table: str, reason: str) -> RegistryError:
-    """The error that says that a table of which there is one row can't be relied upon."""
+    """The error for a table of one row that can't be relied upon."""
     return RegistryError(
         f"the table {table} is damaged: {reason}. Something else than Penstock has changed it: restore the registry "
         "from a backup"
@@ -108,7 +108,7 @@ def table_damage(table: str, reason: str) -> RegistryError:
 
 
 def read_only_row(connection: Connection, column: Column[str]) -> str | None:
-    """What the one row of a table says, if there is one. RegistryError if it isn't as it was written."""
+    """The value in the only row of a table; None if the table is empty. RegistryError if the row was changed."""
     row = connection.execute(select(column, column.table.c.checksum)).one_or_none()
     if row is None:
         return None
@@ -119,7 +119,7 @@ def read_only_row(connection: Connection, column: Column[str]) -> str | None:
 
 
 def keep_only_row(connection: Connection, column: Column[str], says: str) -> None:
-    """Write the one row of a table that has none."""
+    """Write the only row of a table that is empty."""
     values = {"one": 1, column.name: says, "checksum": checksum_of({column.name: says})}
     connection.execute(insert(column.table), values)
 
@@ -152,7 +152,7 @@ def _fault(row: Sequence[Any]) -> str | None:
 
 
 def _decoded(value: Any) -> Any:
-    """A BLOB as its text, if it is one."""
+    """The text of a BLOB that is UTF-8; any other value as it is."""
     if isinstance(value, bytes):
         with contextlib.suppress(UnicodeDecodeError):
             return value.decode()
@@ -160,7 +160,7 @@ def _decoded(value: Any) -> Any:
 
 
 def present(database: Database, connection: Connection, ids: Ids, now: int) -> tuple[Ids, Ids]:
-    """Those of `ids` that live subscriptions have, and those that dead ones have."""
+    """Which of `ids` live subscriptions have, and which dead ones have."""
     if not len(ids):
         return ids, ids
     is_live = case((live(now), 1), else_=0).cast(BigInteger).label("live")

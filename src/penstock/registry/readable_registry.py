@@ -1,6 +1,6 @@
-"""The registry as readers see it: opened, what it knows, its subscriptions, what has changed.
+"""The registry as readers see it: how it is opened, what it knows, its subscriptions, what has changed.
 
-Whoever writes to it has a `registry.Registry`, which adds that.
+`registry.Registry` adds the methods that write.
 """
 
 import builtins
@@ -73,8 +73,8 @@ class ReadableRegistry:
 
         `url` is the path of a file, `sqlite:///subs.db`, or `postgresql://user@host/database`. A `schema` is kept in
         the registry, and read back when it is opened without one; another one than the registry has is an error. The
-        same holds for a `catalog`. `operators` are those that filters may call, as in `Subscriptions`; they aren't
-        kept, whoever opens the registry has to have them.
+        same holds for a `catalog`. `operators` are those that filters may call, as in `Subscriptions`. They aren't kept
+        in the registry: everyone who opens it gives them.
 
         >>> from penstock import Subscriptions
         >>> import tempfile; folder = tempfile.TemporaryDirectory()
@@ -106,7 +106,7 @@ class ReadableRegistry:
 
     @property
     def catalog(self) -> Catalog | None:
-        """The tables that select-joins are over, if the registry has a catalogue."""
+        """The tables that select-joins may name, if the registry has a catalogue."""
         if self._catalog is None:
             self._catalog = read_catalog(self._store)
         return self._catalog
@@ -130,9 +130,10 @@ class ReadableRegistry:
         return self._store.identity
 
     def with_metadata(self) -> Self:
-        """The same registry, for a pipeline whose notifications carry metadata: subscribers come with theirs.
+        """The same registry, for a pipeline whose notifications carry metadata.
 
-        They are addresses then (`registry.addresses`), in `active` and `changes` of every kind.
+        Its subscribers, in `active` and `changes` of every kind, are addresses: names with metadata
+        (`registry.addresses`).
 
         >>> from penstock import Subscriptions
         >>> subs = Subscriptions()
@@ -171,10 +172,10 @@ class ReadableRegistry:
         return PatternSource(self._store, self._clock)
 
     def refused(self, scan: bool = True) -> builtins.list[SetAside]:
-        """The subscriptions that aren't matched, and why: set aside, or of rows that can't be read.
+        """The subscriptions that aren't matched, and why: they were set aside, or their rows can't be read.
 
-        Which don't fit the events depends on the events: a pipeline's metrics have those. Rows that can't be read are
-        found by a scan of all, unless `scan` is False.
+        Others may not fit the events, but that depends on the events: a pipeline's metrics have those. To find rows
+        that can't be read, all rows are scanned, unless `scan` is False.
         """
         found = read_set_aside(self._store)
         if scan:
@@ -186,7 +187,7 @@ class ReadableRegistry:
         return found
 
     def ended(self, id: int) -> Ended | None:  # noqa: A002
-        """How a subscription ended that isn't there any more, if the history still has it.
+        """How a subscription that isn't there any more has ended, if the history still has it.
 
         >>> from penstock import Subscriptions
         >>> subs = Subscriptions()
@@ -215,9 +216,10 @@ class ReadableRegistry:
         return subscription_of(*found)
 
     def authenticate(self, id: int, ticket: str) -> Subscription:  # noqa: A002
-        """The live subscription with this id, for whoever has its ticket. It reads only, and waits for no writer.
+        """The live subscription with this id, if the ticket is its own. This only reads, and waits for no writer.
 
-        Raises TicketError as `renew` does: the same, at the same pace, whether there is such a subscription or not.
+        Raises TicketError as `renew` does: the same error, after the same time, whether there is such a subscription or
+        not.
 
         >>> from penstock import Subscriptions
         >>> subs = Subscriptions()
@@ -292,7 +294,7 @@ class ReadableRegistry:
     def changes(self, since: int) -> Changes:
         """What changed after change number `since`: each filter once, in its last state.
 
-        Expiry is no change: what comes as an upsert may have expired meanwhile, as its `expires` says.
+        Expiry is no change: an upsert may have expired meanwhile, as its `expires` says.
 
         >>> from penstock import Subscriptions
         >>> subs = Subscriptions(); sid, ticket = subs.subscribe("alice", "price > 5")
@@ -304,7 +306,7 @@ class ReadableRegistry:
         return changes_of_kind(self._store.changes(since), FILTER)
 
     def paces(self, kind: str | None = None) -> dict[int, Pace]:
-        """How often subscriptions want to be notified: those that have a pace, all or those of one kind, by id.
+        """The paces of subscriptions by id, of all kinds or of one. Those without a pace aren't among them.
 
         >>> from penstock import Subscriptions
         >>> subs = Subscriptions(); _ = subs.subscribe("alice", "price > 5", pace="10 per hour")
@@ -327,7 +329,7 @@ class ReadableRegistry:
         return 0 if number is None else self._store.held([number]).get(number, 0)
 
     def note_held(self, pipeline: str, held: Mapping[int, int]) -> None:
-        """Note what a pipeline has held back of some subscriptions since it began: for `held`, and for `list`."""
+        """Note how many notifications a pipeline has held back since it began, by subscription: `held` adds them up."""
         self._store.note_held(pipeline, held, self._clock())
 
     def close(self) -> None:
@@ -372,7 +374,7 @@ class ReadableRegistry:
     ) -> Iterator[Subscription]:
         """The subscriptions in order of id: all, one subscriber's, or those of one kind. Read page by page as you go.
 
-        `after` leaves out those up to an id.
+        `after` leaves out those up to this id.
 
         >>> from penstock import Subscriptions
         >>> subs = Subscriptions()

@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Record(NamedTuple):
-    """One row of the subscriptions table that isn't removed. Times are UTC microseconds."""
+    """One row of the subscriptions table, of a subscription that isn't removed. Times are UTC microseconds."""
 
     id: int
     subscriber: str
@@ -51,7 +51,7 @@ class Subscribed(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What `check` answers of a text that could be subscribed to."""
+    """What `check` answers about a text that `subscribe` would accept."""
 
     kind: str
     cost: int
@@ -60,10 +60,10 @@ class Checked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription, with its times in UTC. `expires` is None if it never does.
+    """A subscription, with its times in UTC. `expires` is None if it never expires.
 
-    `external_id` is what `source` calls it, if it was loaded so. `pace` is how often it is notified at most; None if of
-    everything.
+    `external_id` is the name that `source` has for it, if it was loaded with one. `pace` is how often it is notified at
+    most; None: of everything.
     """
 
     id: int

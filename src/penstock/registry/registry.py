@@ -2,7 +2,7 @@
 
 Follows operators §5.1 (subscribe, renew, unsubscribe; tickets and leases) and adds what a registry of a million
 subscriptions shared by several processes needs: a bulk load, a check of every filter before it is kept, and a change
-feed from which snapshots are made. What readers need is in `readable_registry`.
+feed from which snapshots are made. The methods that only read are in `readable_registry`.
 
 A lease starts when the registry accepts it, by the clock of the process that asks: on several hosts, keep the clocks in
 step (NTP). An expired subscription is gone: it can't be renewed, it doesn't match, it isn't listed.
@@ -46,7 +46,7 @@ from penstock.registry.tickets import check_new_ticket, check_ticket, new_ticket
 from penstock.registry.turns import Turn
 
 DEFAULT_HISTORY = "30 days"
-"""How long it is remembered how subscriptions ended."""
+"""How long the registry remembers how subscriptions ended."""
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class Registry(ReadableRegistry):
         self._limits = limits
 
     def set_aside(self, id: int, reason: str) -> bool:  # noqa: A002
-        """End a subscription that harms others, and keep the reason: `refused` has it. False if it isn't alive.
+        """End a subscription that harms others, and keep the reason for `refused`. False if there is no live one.
 
         >>> subs = Registry()
         >>> subs.set_aside(subs.subscribe("alice", "price > 5").id, "too expensive")
@@ -82,16 +82,17 @@ class Registry(ReadableRegistry):
         ticket: str | None = None,
         warn: bool = True,
     ) -> Subscribed:
-        """Add a subscription: its id, and the ticket with which it can be renewed, changed or cancelled.
+        """Add a subscription. Returns its id, and the ticket with which it can be renewed, changed or cancelled.
 
-        Raises FilterError if the filter isn't one (or doesn't fit the schema, if the registry has one), and warns with
-        ExpensiveSubscription if it will cost much more than most. It may also be a tree pattern, `//item[author{val}]`,
-        and in a registry with a catalogue a select-join, `SELECT * FROM … JOIN … WHERE …`. `metadata` is what whoever
-        delivers wants to know of the subscription, such as an address; a pipeline can hand it on. `pace` is how often
-        it wants to be notified: `"10 per hour"` at most, or `"digest per day"`.
+        `filter` may also be a tree pattern, `//item[author{val}]`, and in a registry with a catalogue a select-join,
+        `SELECT * FROM … JOIN … WHERE …`. Raises FilterError if it can't be read, costs too much, or doesn't fit the
+        schema, if the registry has one. Warns with ExpensiveSubscription if it will cost much more than most.
+        `metadata` is information for the delivery, such as an address; a pipeline can hand it on. `pace` is how often
+        the subscription is notified: `"10 per hour"` at most, or `"digest per day"`.
 
-        A `ticket` of one's own, 64 hexadecimal digits, is for whoever has to find the subscription again after a crash
-        (`find_by_ticket`). Threads that each want their own warnings ask `check`, and subscribe with `warn=False`.
+        A caller that must be able to find the subscription again after a crash (`find_by_ticket`) gives a `ticket` of
+        its own: 64 hexadecimal digits. Threads that each want their own warnings ask `check`, and subscribe with
+        `warn=False`.
 
         >>> sid, ticket = Registry().subscribe("alice", "price > 5", lease="2h")
         >>> sid, len(ticket)
@@ -126,12 +127,12 @@ class Registry(ReadableRegistry):
     ) -> Subscription:
         """Give a subscription another text; it keeps its id, its ticket and its lease. None leaves the text as it is.
 
-        Whoever follows the registry sees one change. The new text may be of another kind; of a select-join that has
-        changed, the subscriber's view is sent anew. `metadata` take the place of those that it had, and so does `pace`
-        (`"unlimited"` takes it away); None leaves what it has.
+        Followers of the registry see one change. The new text may be of another kind. If it is a select-join, the
+        subscriber's view is sent anew. `metadata` and `pace` replace those that the subscription has (`"unlimited"`
+        takes its pace away); None leaves them as they are.
 
-        Raises FilterError as `subscribe` does, and TicketError as `renew` does; with `force`, for whoever runs the
-        registry, no ticket is asked for.
+        Raises FilterError as `subscribe` does, and TicketError as `renew` does. With `force`, meant for those who run
+        the registry, no ticket is needed.
 
         >>> subs = Registry()
         >>> sid, ticket = subs.subscribe("alice", "price > 5")
@@ -164,7 +165,7 @@ class Registry(ReadableRegistry):
         return self._write_text(filter, change, warn=warn)
 
     def check(self, filter: str) -> Checked:  # noqa: A002
-        """Check a text as `subscribe` does, and subscribe to nothing: its kind, its cost, what there is to warn of.
+        """Check a text as `subscribe` does, without subscribing. Returns its kind, its cost and warnings.
 
         >>> Registry({"price": "double"}).check("price > 5")
         Checked(kind='filter', cost=0, warnings=())
@@ -190,7 +191,7 @@ class Registry(ReadableRegistry):
             _, cost = self._examine(text, known)
 
     def _examine(self, text: str, known: KnownSchema) -> Examined:
-        """What a subscription will cost. FilterError if it isn't one, or costs more than is allowed."""
+        """What a subscription will cost, with warnings. FilterError if it is wrong, or costs more than is allowed."""
         examined = kind_of(text).examine(text, self._rules(known))
         error = check_cost(text, examined.cost, self.limits) if examined.cost else None
         if error is not None:
@@ -198,13 +199,13 @@ class Registry(ReadableRegistry):
         return examined
 
     def _charge(self, turn: Turn, record: Record, cost: int, now: int) -> None:
-        """Note what a subscription costs. FilterError, and nothing is written, if that is too much."""
+        """Note what a subscription costs. FilterError if that is too much: then nothing is written."""
         if cost:
             charge(turn.connection, record, cost, self._limits, now)
             keep_costs(turn.connection, {record.id: cost})
 
     def _record(self, turn: Turn, sid: int, ticket: str | None, now: int, *, force: bool) -> Record:
-        """The live subscription that somebody may change: by its ticket, or because it is theirs to run."""
+        """The live subscription that the caller may change, as its ticket or `force` says."""
         number = as_int64(sid)
         record = None if number is None else turn.find(number, now)
         if not force:
@@ -227,7 +228,7 @@ class Registry(ReadableRegistry):
         """Give a subscription a new lease, from now on; it may be shorter than what was left of the old one.
 
         Raises TicketError if there is no live subscription with this id and ticket. A subscription whose lease has
-        ended is gone: subscribe again. With `force`, for whoever runs the registry, no ticket is asked for.
+        ended is gone: subscribe again. With `force`, meant for those who run the registry, no ticket is needed.
 
         >>> subs = Registry()
         >>> sid, ticket = subs.subscribe("alice", "price > 5")
@@ -251,12 +252,12 @@ class Registry(ReadableRegistry):
         """Ask that a select-join is sent everything again: for a subscriber that has lost its `JoinView`.
 
         The pipeline's next micro-batch tells the subscriber to forget what it holds, and sends all tuples that it is to
-        hold. Whatever a view held before, it then is the SELECT's result. Every pipeline that follows the registry does
-        so, once for all that was asked before a micro-batch: it has done so when its report has the `sequence` that is
-        answered here, or a later one.
+        hold. The view is then the SELECT's result, whatever it held before. Every pipeline that follows the registry
+        does so, once for all that was asked before a micro-batch. It has done so when its report has the `sequence`
+        that is returned here, or a later one.
 
-        Raises TicketError as `renew` does, and RegistryError if the subscription is of another kind. With `force`, for
-        whoever runs the registry, no ticket is asked for.
+        Raises TicketError as `renew` does, and RegistryError if the subscription is of another kind. With `force`,
+        meant for those who run the registry, no ticket is needed.
 
         >>> from penstock import Catalog, Table
         >>> catalog = Catalog.of({"Stocks": Table({"Symbol": "string", "PER": "double"}, key="Symbol")})
@@ -291,10 +292,10 @@ class Registry(ReadableRegistry):
             turn.end(record, Ending("unsubscribed", "somebody who has its ticket did so", now))
 
     def remove(self, id: int) -> None:  # noqa: A002
-        """Remove a subscription without its ticket: for whoever runs the registry, and so may write to its tables.
+        """Remove a subscription without its ticket: for those who run the registry, and so may write to its tables.
 
-        Also one whose row can't be read. Bulk-loaded subscriptions usually have no ticket. UnknownSubscription if
-        there is none of this id.
+        It is needed for bulk-loaded subscriptions, which usually have no ticket, and for those whose rows can't be
+        read. UnknownSubscription if there is no live subscription with this id.
 
         >>> subs = Registry()
         >>> subs.remove(subs.subscribe("alice", "price > 5").id)
@@ -309,10 +310,11 @@ class Registry(ReadableRegistry):
             turn.remove([number], Ending("removed", "whoever runs the registry did so", now))
 
     def sweep(self, history: Lease = DEFAULT_HISTORY) -> int:
-        """Free the room of expired subscriptions; how many there were. Forgets what ended before the `history`.
+        """Free the room of expired subscriptions. Returns how many there were.
 
-        Nothing depends on it: they don't match, and aren't listed, from the moment their lease ends. Run it once in a
-        while on a registry with short leases.
+        Also forgets how subscriptions ended, if that is longer ago than `history`. Nothing depends on a sweep: expired
+        subscriptions don't match, and aren't listed, from the moment their lease ends. Run it once in a while on a
+        registry with short leases.
 
         >>> Registry().sweep()
         0
@@ -348,20 +350,20 @@ class Registry(ReadableRegistry):
 
         `source` is a Spark, pandas or Polars DataFrame, an Arrow table, the path of a Parquet file or folder, or of a
         file of JSON lines or CSV; `id`, `subscriber` and `filter` name its columns. With `id=None`, or without a column
-        `id`, the registry assigns the ids. Without `tickets=True` nobody gets a ticket: such subscriptions end with
-        their lease, or are ended by whoever runs the registry.
+        `id`, the registry assigns the ids. Without `tickets=True` no tickets are made: such subscriptions end with
+        their lease, or those who run the registry end them.
 
-        The same source can be loaded again: a row is known again by its id or, with `external_id`, by what stands in
-        that column (the registry then assigns the ids). What has changed is changed; all get a new lease. With
-        `replace`, subscriptions end that an earlier load had and this one hasn't: those with an external id of the same
-        `source_name`, and no others.
+        The same source can be loaded again: a row is recognised by its id or, with `external_id`, by its value in that
+        column (the registry then assigns the ids). Subscriptions that differ are changed; all get a new lease. With
+        `replace`, the subscriptions that an earlier load had and this one lacks are ended: those with an external id
+        of the same `source_name`, and no others.
 
-        All other columns are kept as the subscriptions' metadata, in texts; `metadata` names those that are to be,
-        `()` leaves what is there as it is. `pace` names the column with paces, NULL where there is none; without it
-        those that are there stay.
+        All other columns are kept as the subscriptions' metadata, in texts. `metadata` names columns to keep instead of
+        all; with `()` subscriptions keep the metadata they have. `pace` names the column with paces, which is NULL for
+        no pace; without it subscriptions keep the paces they have.
 
-        Bad rows: `on_error="raise"` raises SubscriptionErrors with all of them, `"skip"` loads the others and puts
-        them into the report. `progress` shows a bar; by default if stderr is a terminal.
+        Bad rows: `on_error="raise"` raises SubscriptionErrors with all of them, `"skip"` loads the other rows and puts
+        the bad ones into the report. `progress` shows a bar; by default if stderr is a terminal.
 
         >>> import pyarrow as pa
         >>> table = pa.table({"id": [7, 8], "user": ["alice", "bob"], "filter": ["price > 5", "price >"]})

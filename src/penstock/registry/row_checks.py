@@ -1,4 +1,4 @@
-"""What is wrong with the rows of a bulk load, but for what their filters say."""
+"""Checks the rows of a bulk load: everything except what their filters say."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ RowErrors = dict[int, FilterError]  # by row of the source, 0 the first
 
 
 def row_errors(incoming: Incoming) -> RowErrors:
-    """What is wrong with rows, but for what their filters say: the first error of each row."""
+    """The first error of each row, apart from errors in what filters say."""
     names, filters = incoming.subscribers, incoming.filters
     errors: RowErrors = {}
 
@@ -60,7 +60,7 @@ def row_errors(incoming: Incoming) -> RowErrors:
 
 
 def settle_paces(incoming: Incoming, errors: RowErrors) -> Incoming:
-    """The same rows with their paces as they are kept. Adds to `errors` those that can't be."""
+    """The same rows, with paces in the form in which they are kept. Adds to `errors` the paces that can't be kept."""
     if incoming.paces is None:
         return incoming
     settled: list[str | None] = incoming.paces.to_pylist()
@@ -91,7 +91,7 @@ def _repeated(keys: pa.ChunkedArray) -> Bools:
 
 
 def _unfit(names: pa.ChunkedArray) -> Bools:
-    """Which names may be empty, too long, or no text that can be kept."""
+    """Which names are suspect: perhaps empty, too long, or impossible to store."""
     too_long = np.asarray(pc.binary_length(names).fill_null(0)) > MAX_SUBSCRIBER
     unfit: Bools = too_long | _mask(pc.match_substring_regex(names, "^\\s*$|\\x00"))
     return unfit

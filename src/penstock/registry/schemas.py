@@ -1,8 +1,8 @@
 """The schema of a registry: given once, kept with the subscriptions, obeyed by every process at once.
 
-A registry may have none; then filters are checked for syntax only. When it gets one, all that it holds must fit, and
-from then on nobody can add what doesn't: whoever writes compares, within its turn, the schema it checked against with
-the one the registry has, and checks again if they differ.
+A registry without a schema checks only the syntax of filters. When it gets a schema, all its filters must fit, and from
+then on every new one: a writer compares, within its turn, the schema it checked a filter against with the one the
+registry has, and checks again if they differ.
 """
 
 from typing import NamedTuple
@@ -16,9 +16,9 @@ from penstock.registry.store import Store
 
 
 class KnownSchema(NamedTuple):
-    """A registry's schema: the text that is kept, and what it says. Both None if it has none.
+    """A registry's schema: the text that is kept, and the schema read from it. Both are None if it has no schema.
 
-    Operators aren't kept: they are what this process was given.
+    Operators aren't kept with it: they are those that this process was given.
     """
 
     text: str | None
@@ -27,7 +27,7 @@ class KnownSchema(NamedTuple):
 
 
 def read_schema(store: Store, last: KnownSchema) -> KnownSchema:
-    """The registry's schema as it is now; `last` is what it was, to save reading it again."""
+    """The registry's schema as it is now; `last` is the one known so far, which isn't parsed again."""
     text = store.head().schema
     if last.text == text:
         return last

@@ -1,6 +1,6 @@
 """Subscriptions that were set aside while they ran: no longer matched, with the reason kept for their owner.
 
-Whoever follows the registry sees such a subscription removed.
+Followers of the registry see such a subscription removed.
 """
 
 from dataclasses import asdict, dataclass
@@ -34,7 +34,7 @@ class SetAside:
 
 
 def set_aside(store: Store, sid: int, reason: str, now: int) -> bool:
-    """Set a subscription aside; False if there is none alive."""
+    """Set a subscription aside; False if there is no live one with this id."""
     with store.turn() as turn:
         record = turn.find(sid, now)
         if record is None:
@@ -48,7 +48,7 @@ def set_aside(store: Store, sid: int, reason: str, now: int) -> bool:
 
 
 def read_set_aside(store: Store) -> list[SetAside]:
-    """Those that were set aside, in order of id. The reason of a row that was changed since says so."""
+    """Those that were set aside, in order of id. If a row was changed since, its reason says so."""
     statement = select(set_aside_table).order_by(set_aside_table.c.id)
     with store.reading() as connection:
         rows = [dict(row) for row in connection.execute(statement).mappings()]

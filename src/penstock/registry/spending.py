@@ -1,6 +1,6 @@
-"""How much the subscriptions of a registry may cost, and who costs how much.
+"""How much the subscriptions of a registry may cost, and how much each costs.
 
-Costs are those of `matching.costs`. Most subscriptions have none; those that do have a row in a table of its own.
+Costs are those of `matching.costs`. Most subscriptions cost nothing; the others have a row in a table of costs.
 """
 
 import json
@@ -24,14 +24,14 @@ from penstock.registry.tables import subscriptions
 
 
 def read_limits(store: Store) -> Limits:
-    """What the owner allows; the default if nobody has said anything."""
+    """The limits that the owner has set; the defaults if none were set."""
     with store.reading() as connection:
         text = read_only_row(connection, limits_table.c.limits)
     return Limits() if text is None else Limits(**json.loads(text))
 
 
 def keep_limits(store: Store, limits: Limits) -> None:
-    """Set what is allowed from now on. Subscriptions that are there stay."""
+    """Set the limits from now on. Subscriptions that are there stay."""
     with store.turn() as turn:
         turn.connection.execute(delete(limits_table))
         keep_only_row(turn.connection, limits_table.c.limits, json.dumps(asdict(limits)))
@@ -40,7 +40,7 @@ def keep_limits(store: Store, limits: Limits) -> None:
 def sum_costs(
     connection: Connection, subscribers: Sequence[str], now: int, besides: Set[int] = frozenset()
 ) -> Counter[str]:
-    """What the live subscriptions of some subscribers cost together, but for some that are about to change.
+    """What the live subscriptions of each subscriber cost together, without `besides`, which are about to change.
 
     RegistryError if a row is damaged.
     """
@@ -87,7 +87,7 @@ def check_cost(text: str, cost: int, limits: Limits) -> FilterError | None:
 
 
 def charge(connection: Connection, record: Record, cost: int, limits: Limits, now: int) -> None:
-    """FilterError if a subscription is too much beside the others of its subscriber."""
+    """FilterError if a subscription costs too much together with the others of its subscriber."""
     subscriber, text = record.subscriber, record.filter
     before = sum_costs(connection, [subscriber], now, besides={record.id})[subscriber]
     error = check_total(text, cost, before, limits)
@@ -96,7 +96,7 @@ def charge(connection: Connection, record: Record, cost: int, limits: Limits, no
 
 
 def check_total(text: str, cost: int, before: int, limits: Limits) -> FilterError | None:
-    """Why a filter costs too much beside the others of its subscriber, if it does."""
+    """Why a filter costs too much together with the others of its subscriber, if it does."""
     if not cost or before + cost <= limits.subscriber:
         return None
     return FilterError(

@@ -4,7 +4,7 @@ The file is in WAL mode: readers never wait, writers take turns. `BEGIN IMMEDIAT
 before it reads what it will change; it waits for the lock up to `patience` seconds. `synchronous=FULL`: a commit is on
 disk when the call returns. `NORMAL` would save a flush per commit, but after a power cut the last commits could be
 gone, and their sequence numbers would be given out a second time to other changes: a snapshot made before the cut would
-then be taken for one made after. In memory it is one connection that threads use in turn.
+then be taken for one made after. A registry in memory is one connection that threads use in turn.
 """
 
 import sqlite3
@@ -57,8 +57,8 @@ class SQLite(Database):
 
     @contextmanager
     def _in_memory(self) -> Iterator[Connection]:
-        # Whoever has the turn has the connection. To check it out of the pool and in again would take a
-        # tenth of the time of a subscription.
+        # The thread that has the turn has the connection. To take it from the pool and give it back would
+        # take a tenth of the time of a subscription.
         if self._kept is None:
             self._kept = self.engine.connect()
         try:
@@ -90,7 +90,7 @@ class SQLite(Database):
             yield connection
 
     def _turn_to_wal(self) -> None:
-        """Turn to WAL. It needs the file for itself for a moment, and SQLite won't wait: we do."""
+        """Switch to WAL mode. This needs the file for itself for a moment, and SQLite doesn't wait for that: we do."""
         deadline = time.monotonic() + self.patience
         with self._explained("create"):
             while True:

@@ -1,7 +1,8 @@
-"""Statements that never change, put into words once.
+"""SQL statements that never change, compiled to text once.
 
-SQLAlchemy takes 30 to 200 µs to build a statement, to find that it knows it, and to wrap what it gives: several times
-what SQLite takes to execute it. Where a subscription is added, renewed or found, the words go straight to the driver.
+SQLAlchemy takes 30 to 200 µs to build a statement, to find it in its cache, and to wrap the result: several times as
+long as SQLite takes to execute it. So where a subscription is added, renewed or found, the text of the statement goes
+straight to the driver.
 """
 
 from collections.abc import Sequence
@@ -11,14 +12,14 @@ from sqlalchemy import ClauseElement, Connection
 
 
 class Statement:
-    """A statement with parameters; its words for each dialect that it has been run in."""
+    """A statement with parameters, and its text in each dialect that it has been run in."""
 
     def __init__(self, clause: ClauseElement) -> None:
         self._clause = clause
         self._words: dict[str, tuple[str, Sequence[str] | None]] = {}
 
     def run(self, connection: Connection, **values: object) -> Any:
-        """Execute it within the connection's transaction. The first row that it gives; None if it gives none."""
+        """Execute it within the connection's transaction. Returns the first row of the result; None without rows."""
         words = self._words.get(connection.dialect.name)
         if words is None:
             compiled = self._clause.compile(dialect=connection.dialect)

@@ -1,7 +1,7 @@
 """The store: the tables of one registry, opened; reading them, and taking turns to write.
 
 It knows numbers, texts and hashes, and nothing of filters, leases or schemas: its callers have checked all that. Every
-read is one transaction, so what it gives is one state of the registry, at one sequence number.
+read is one transaction, so its result is one state of the registry, at one sequence number.
 """
 
 import sys
@@ -89,7 +89,10 @@ class Store:
     def records(
         self, subscriber: str | None, now: int | None, limit: int | None, after: int | None = None
     ) -> Iterator[tuple[Record, Details]]:
-        """Subscriptions in order of id, of one subscriber or of all, live at `now` or all; read page by page."""
+        """Subscriptions in order of id, read page by page: one subscriber's, or all.
+
+        They are live at `now`; without `now` expired ones are among them.
+        """
         wanted = [not_(_s.removed) if now is None else live(now)]
         if subscriber is not None:
             wanted.append(_s.subscriber == subscriber)
@@ -126,7 +129,7 @@ class Store:
         """All live subscriptions in order of id, at one sequence number."""
         with self.reading() as connection:
             sequence = read_head(connection).sequence
-            # Ended ones too, and removed ones that aren't tombstones: what says so may be what is wrong with a row.
+            # Expired ones too, and removed ones that aren't tombstones: a damaged row may be wrong just there.
             statement = select(*_matched_columns).where(or_(not_(_s.removed), _has_texts))
             table, bad = self.database.fetch_rows(connection, statement)
         ended = np.asarray(table.column("removed"), np.bool_)
@@ -146,13 +149,13 @@ class Store:
             statement = select(*_matched_columns).where(_s.sequence > since)
             table, bad = self.database.fetch_rows(connection, statement)
         removed = np.asarray(table.column("removed"), np.bool_)
-        # What can't be read any more isn't there any more.
+        # Subscriptions that can't be read count as removed.
         gone = [*table.column("id").to_numpy()[removed], *(row.id for row in bad)]
         upserts = _rows(table.filter(~removed) if removed.any() else table, bad, sequence)
         return Changes(sequence, upserts, np.sort(np.array(gone, np.int64)))
 
     def resynced(self, after: int, until: int) -> set[int]:
-        """The ids whose last resync has a number after one and up to another."""
+        """The ids whose last resync has a number above `after`, up to `until`."""
         number = resyncs.c.sequence
         with self.reading() as connection:
             wanted = select(resyncs.c.id).where(number > after, number <= until)
@@ -164,12 +167,12 @@ class Store:
             return read_paces(connection)
 
     def held(self, ids: Sequence[int]) -> dict[int, int]:
-        """What pipelines have held back of some subscriptions: those of which they have."""
+        """How many notifications pipelines have held back, by subscription, if there are any."""
         with self.reading() as connection:
             return read_held(connection, np.array(ids, np.int64))
 
     def note_held(self, pipeline: str, held: Mapping[int, int], now: int) -> None:
-        """Note what a pipeline has held back in all of some subscriptions."""
+        """Note how many notifications a pipeline has held back in all, by subscription."""
         self._check_open()
         with self.database.writing() as connection:
             keep_held(self.database, connection, pipeline, held, now)

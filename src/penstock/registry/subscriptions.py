@@ -1,4 +1,4 @@
-"""Subscriptions: a registry, and what is made of the filters in it. What users have in their hands."""
+"""`Subscriptions`, the class that users work with: a registry, and all that is made of the filters in it."""
 
 import os
 from collections.abc import Callable
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class Subscriptions(Registry):
     """A registry of subscriptions: in memory, or by `open` in a file or a PostgreSQL database.
 
-    It can be used by several threads at once, and what `open` opens by several processes. Filters may call `operators`:
-    `penstock.Operators`, a list of them, a module, or the name of one. With a `catalog` of tables, select-joins can be
-    subscribed to as well.
+    Several threads can use it at once and, if it isn't in memory, several processes. Filters may call `operators`:
+    `penstock.Operators`, a list of them, a module, or a module's name. With a `catalog` of tables, it also takes
+    select-joins.
 
     >>> subs = Subscriptions({"symbol": "string", "price": "double"})
     >>> sid, ticket = subs.subscribe("alice", "symbol = 'GOOG' AND price BETWEEN 500 AND 600")
@@ -41,10 +41,10 @@ class Subscriptions(Registry):
         threads: int = 1,
         strategy: str = DEFAULT_STRATEGY,
     ) -> "Matcher":
-        """A matcher for the subscriptions as they are now; with several threads for large batches.
+        """A matcher for the subscriptions as they are now. It matches large batches with several `threads`.
 
-        `strategy` is the order in which operators are called. Raises SubscriptionErrors with all that don't fit the
-        schema.
+        `strategy` is the order in which operators are called. Raises SubscriptionErrors with all filters that don't fit
+        the schema.
 
         >>> subs = Subscriptions(); sid, ticket = subs.subscribe("alice", "price > 5")
         >>> subs.compile({"price": "double"}).match({"price": 6.0})
@@ -74,7 +74,7 @@ class Subscriptions(Registry):
         known = self._event_schema(schema)
         try:
             return LiveMatcher(known, self.active(EVER), engine, threads, self.operators)
-        except SubscriptionErrors:  # perhaps of some that have ended
+        except SubscriptionErrors:  # perhaps only subscriptions that have ended don't fit
             return LiveMatcher(known, self.active(), engine, threads, self.operators)
 
     def covering(
@@ -85,10 +85,10 @@ class Subscriptions(Registry):
         folder: str | os.PathLike[str] | None = None,
         progress: "Callable[[int], None] | None" = None,
     ) -> "Covering":
-        """Which subscriptions no other covers, who covers the rest, and how many could be saved.
+        """Which subscriptions no other covers, which one covers each of the rest, and how many could be left out.
 
-        A million take seconds on this machine; with a `spark` session its workers share the work. They read it from
-        `folder`, which on a cluster must be one that all can read. `progress` is called with how many are done.
+        For a million, it takes seconds in this process. With a `spark` session, its workers share the work. They read
+        it from `folder`, which on a cluster must be one that all can read. `progress` is called with how many are done.
 
         >>> subs = Subscriptions({"price": "double"})
         >>> for filter_ in ("price > 5", "price > 6"): _ = subs.subscribe("alice", filter_)
@@ -108,7 +108,7 @@ class Subscriptions(Registry):
     def snapshot(self, schema: SchemaLike | None, folder: str | os.PathLike[str]) -> "Published":
         """Publish the subscriptions as they are now into a folder of snapshots.
 
-        The answer is where (`ref`), and which subscriptions don't fit the schema and were left out (`errors`).
+        Returns where the snapshot is (`ref`), and which subscriptions were left out as they don't fit (`errors`).
 
         >>> import tempfile; folder = tempfile.TemporaryDirectory()
         >>> subs = Subscriptions(); _ = subs.subscribe("alice", "price > 5")

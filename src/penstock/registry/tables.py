@@ -7,30 +7,30 @@
     penstock_limits          at most one row: what subscriptions may cost
     penstock_catalog         at most one row: the tables that select-joins may name
     penstock_costs           of subscriptions that cost something: id, cost
-    penstock_set_aside       id, subscriber, filter, reason, time
+    penstock_set_aside       of subscriptions that were set aside: id, subscriber, filter, reason, time
     penstock_resyncs         of subscriptions that were to be sent everything again: id, sequence
     penstock_details         of subscriptions that have an external id, metadata or a pace: id, source, external,
                              described (the metadata), pace
-    penstock_held            what pipelines have held back of paced subscriptions: id, pipeline, held, time
+    penstock_held            how many notifications a pipeline has held back: id, pipeline, held, time
     penstock_history         how subscriptions ended: id, subscriber, filter, how, reason, time
 
-Each but those of resyncs and of what was held has a `checksum` besides, of all that a row says: `checksums` for
-subscriptions, costs and details, `checked_files` for the others. A resync that isn't as it was written harms nobody: a
-view is sent once too often, or its owner asks again; and what was held is only
-shown. A registry of an earlier format is brought to this one by `upgrades`.
+Each table except `penstock_resyncs` and `penstock_held` also has a `checksum` of the other columns of a row, made by
+`checksums` for subscriptions, costs and details, and by `checked_files` for the others. A changed resync harms nobody:
+a view is sent once too often, or its owner asks again. The numbers held back are only shown. `upgrades` brings a
+registry of an earlier format to this one.
 
 Every change of a subscription (added, renewed, resynced, removed) takes the next number from
 `penstock_registry.sequence` in the transaction that makes it, and leaves that number in the subscription's row. So the
-table *is* the change feed, compacted: "what changed after N" is `WHERE sequence > N`, whatever N, and costs as much as
-there are changes. A log table beside it would have to be trimmed, and a reader that comes after the trimming would need
-the full table anyhow.
+table *is* the change feed, compacted: "what changed after N" is `WHERE sequence > N`, whatever N, and its cost grows
+with the number of changes only. A log table beside it would have to be trimmed, and a reader that comes after the
+trimming would need the full table anyhow.
 
 Invariants:
 - sequence numbers are unique, dense (1, 2, 3 …) and in commit order: the one row is locked from when a number is taken
   until the commit, so nobody can see N+1 before N;
 - a removed subscription keeps its id and sequence number (a tombstone: the feed needs them) and nothing else: texts
   are NULL, times 0;
-- expiry isn't a change: `expires` is compared with the clock by whoever reads.
+- expiry isn't a change: readers compare `expires` with the clock.
 """
 
 from typing import Any
@@ -73,7 +73,7 @@ def _needed(name: str, type_: Any) -> Column[Any]:
 
 
 def _checksum() -> Column[int]:
-    # What another program inserts without one gets 0, which is no row's checksum but by chance.
+    # A row that another program inserts without a checksum gets 0, which is right only by chance.
     return Column("checksum", BigInteger, nullable=False, server_default=text("0"))
 
 

@@ -1,10 +1,10 @@
-"""Tickets: the proof that whoever renews or cancels a subscription is who made it.
+"""Tickets: by its ticket, the maker of a subscription proves the right to renew or cancel it.
 
 Follows operators §5.1, where the server answers `subscribe` with a ticket and asks for it again at `renew` and
 `unsubscribe`. It departs from it in how a ticket is made: there it is an MD5 digest of the subscription and a random
-number; here it is 256 random bits and nothing else, so that it says nothing and can't be guessed. The registry keeps
-its SHA-256 only: whoever reads the database can't cancel a subscription. A slow password hash would add nothing, since
-there is no dictionary of 256-bit random numbers.
+number; here it is 256 random bits and nothing else, so that it reveals nothing and can't be guessed. The registry keeps
+only its SHA-256, so nobody can cancel a subscription by reading the database. A slow password hash would add nothing,
+since there is no dictionary of 256-bit random numbers.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from penstock.registry.records import Record
 
 TICKET_BYTES = 32
 
-# What an unknown subscription is compared with: no ticket is known to hash to zero.
+# Stands for the hash of an unknown subscription's ticket: no ticket is known to hash to zero.
 _NOBODY = bytes(32)
 
 
@@ -56,7 +56,8 @@ def check_new_ticket(ticket: str) -> str:
 
 
 def check_ticket(record: Record | None, sid: int, ticket: str) -> Record:
-    """The record that was found for an id, if this is its ticket. One answer, at one pace, to all that is wrong."""
+    """The record found for an id, if this is its ticket. Whatever is wrong, the error and the time it takes are the
+    same."""
     fits = ticket_fits(str(ticket), None if record is None else record.ticket)
     if record is None or not fits:
         raise TicketError(

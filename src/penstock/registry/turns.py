@@ -1,11 +1,11 @@
 """Turns: the writing transactions of a registry, one at a time.
 
 A turn holds the registry's one row, and with it the right to give out sequence numbers and ids. Within a turn nobody
-else changes anything, so what it reads stays true until it commits; and when it fails, the numbers it took are free
-again, which keeps them dense. Since the row is held until the commit, numbers are in commit order: whoever sees change
-N+1 sees N.
+else changes anything, so what it reads stays true until it commits. When it fails, the numbers it took are free again,
+which keeps them dense. Since the row is held until the commit, numbers are in commit order: a reader that sees change
+N+1 also sees N.
 
-It knows numbers, texts and hashes, and nothing of filters, leases or schemas: its callers have checked all that.
+A turn knows numbers, texts and hashes, and nothing of filters, leases or schemas: its callers have checked all that.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -97,7 +97,7 @@ class WrittenRows(NamedTuple):
     expires: Int64s
 
     def part(self, start: int, size: int) -> "WrittenRows":
-        """Some that stand together."""
+        """The `size` rows from `start` on."""
         end = start + size
         return WrittenRows(
             self.ids[start:end],
@@ -110,7 +110,7 @@ class WrittenRows(NamedTuple):
 
 
 class Turn:
-    """A writing transaction that holds the registry's row: until it ends, only it changes things."""
+    """A writing transaction that holds the registry's row: until it ends, nobody else changes anything."""
 
     def __init__(self, database: Database, connection: Connection) -> None:
         self._database = database
@@ -171,14 +171,14 @@ class Turn:
         return noted
 
     def remove(self, ids: Sequence[int], ending: Ending) -> None:
-        """Leave only tombstones of these subscriptions, and in the history how they ended."""
+        """Reduce these subscriptions to tombstones, and note in the history how they ended."""
         if not ids:
             return
         note_ends(self._database, self.connection, np.array(ids, np.int64), ending)
         self._leave_tombstones(ids)
 
     def end(self, record: Record, ending: Ending) -> None:
-        """The same of one subscription that was found."""
+        """The same for one subscription that was found."""
         note_end(self.connection, record, ending)
         self._leave_tombstones([record.id])
 
@@ -214,7 +214,7 @@ class Turn:
         return len(self.present(np.array([sid], np.int64), now)[0]) > 0
 
     def present(self, ids: Ids, now: int) -> tuple[Ids, Ids]:
-        """Those of `ids` that live subscriptions have, or rows that can't be relied upon; those that dead ones have."""
+        """Which of `ids` live subscriptions have, or rows that can't be relied upon; and which dead ones have."""
         live, dead = present(self._database, self.connection, ids, now)
         bad: list[int] = []
         for start in range(0, len(dead), FEW):
@@ -230,13 +230,13 @@ class Turn:
         self._forget_beside(ids)
 
     def make_room(self, ids: Ids, reread: Ids) -> None:
-        """Delete the rows of subscriptions that are about to be written again, of those with another text the costs."""
+        """Delete the rows of subscriptions that are about to be written again; for those in `reread` the costs, too."""
         self._forget(subscriptions, ids)
         self._forget(details, ids)
         self._forget(costs, reread)
 
     def _forget_beside(self, ids: Ids) -> None:
-        """Delete what other tables know of subscriptions."""
+        """Delete what other tables have on subscriptions."""
         for table in (costs, resyncs, details, held):
             self._forget(table, ids)
 
@@ -249,7 +249,7 @@ class Turn:
             self.connection.execute(delete(table).where(few))
 
     def take_ids(self, count: int) -> int:
-        """Take the next `count` ids; the first of them."""
+        """Take the next `count` ids. Returns the first of them."""
         first = self.last_assigned + 1
         if first + count > ASSIGNED_BELOW:
             raise RegistryError("the registry has no ids left to assign: load with ids of your own")
@@ -300,7 +300,7 @@ class Turn:
         return self.sequence
 
     def close(self) -> None:
-        """Write the counters back, last thing before the commit."""
+        """Write the counters back, right before the commit."""
         after = Head(self._before.identity, self.schema, self.sequence, self.last_assigned)
         if after != self._before:
             _count.run(

@@ -1,11 +1,11 @@
-"""Registries of earlier formats, brought to this one: numbered steps, run once, by whoever opens the registry first.
+"""Brings a registry of an earlier format to this one: numbered steps, run once, when the registry is first opened.
 
-All steps that a registry lacks are one transaction, and one process at a time runs them: whenever it is killed, the
-registry is of the old format or of the new one. A step is written in plain SQL and isn't changed any more: the tables
-of `tables` are those of the last format, which a later step may still have to make.
+All steps that a registry lacks are one transaction, and one process at a time runs them. Even if it is killed, the
+registry is of the old format or of the new one. A step is written in plain SQL and isn't changed any more. It can't
+rely on the tables of `tables`: these are of the last format, which later steps may still have to make.
 
-A process of an earlier version that has the registry open must not write on as it did. A step that changes what a
-writer has to do renames a column of the registry's row, so that the other fails.
+A process of an earlier version that has the registry open must not go on writing as before. So a step that changes what
+a writer has to do also renames a column that writers use: the writes of the other process fail.
 """
 
 from collections.abc import Callable, Iterator
@@ -109,7 +109,7 @@ def _add_checksums(database: Database, connection: Connection) -> None:
 
 
 def _subscriptions(database: Database, connection: Connection) -> Iterator[Any]:
-    """All subscriptions that can be read, a part at a time. The others keep 0, which is wrong, as they are."""
+    """All subscriptions that can be read, a part at a time. The others keep the checksum 0, which is wrong."""
     statement = select(*all_columns).order_by(subscriptions.c.id).limit(_CHUNK)
     after: int | None = None
     while True:
@@ -166,7 +166,7 @@ def _add_details(database: Database, connection: Connection) -> None:
 
 
 def _add_paces(database: Database, connection: Connection) -> None:
-    """Details get a pace. A column of theirs is renamed, as whoever writes them without it would lose paces."""
+    """Details get a pace. A column is renamed so that earlier versions, which would lose paces, can't write details."""
     key = "INTEGER" if connection.dialect.name == "sqlite" else "BIGINT"
     for words in (
         "ALTER TABLE penstock_details RENAME COLUMN metadata TO described",

@@ -1,4 +1,4 @@
-"""What a broker is to be like: from a YAML file, with everything checked before anything starts.
+"""The settings of a broker, from a YAML file. All of them are checked before anything starts.
 
     name: b2
     rank: 1
@@ -7,7 +7,7 @@
       - {name: b1, rank: 0, at: tcp/first.example.org:7447}
     schema: {symbol: string, price: double}
 
-It is written and checked like the file of a service (`settings`): all problems at once, with hints.
+The file is written and checked like that of a service (`settings`): all problems are reported at once, with hints.
 """
 
 import json
@@ -41,7 +41,7 @@ _EVERYWHERE = ("0.0.0.0", "[::]")
 
 
 class BrokerFileError(ConfigError):
-    """A broker description with problems: all of them at once."""
+    """A broker description has problems; the error lists all of them."""
 
     where = "broker description"
 
@@ -182,7 +182,7 @@ class BrokerFile(Part):
         return Path(self.data or f"broker-{self.name}").absolute()
 
     def settings(self) -> BrokerSettings:
-        """What the broker itself is told."""
+        """The settings of the broker itself."""
         return BrokerSettings(
             Place(self.rank, self.name),
             self._schema(),
@@ -198,7 +198,7 @@ class BrokerFile(Part):
         )
 
     def _schema(self) -> Schema:
-        """Of the events, and of messages about tables."""
+        """The schema of the events and of messages about tables."""
         events = () if self.schema_ is None else read_schema(check_schema(self.schema_)).root.fields
         messages = () if self.catalog is None else routed_schema(self.catalog).root.fields
         both = {name for name, _ in events} & {name for name, _ in messages}
@@ -212,7 +212,7 @@ class BrokerFile(Part):
         return HostLimits(self.limits.mail)
 
     def open_link(self) -> OpenLink:
-        """How the broker joins the network."""
+        """A function that opens the broker's link to the network."""
         if self.nats is not None:
             place = self.nats.make()
             return lambda receiver: NatsLink(self.name, place, receiver, network=self.network)
@@ -222,7 +222,7 @@ class BrokerFile(Part):
         return lambda receiver: ZenohLink(self.name, found, receiver, network=self.network)
 
     def open_client(self, client: str) -> NetworkClient:
-        """A client of the broker, while that runs."""
+        """A client of the broker, which must be running."""
 
         def open_link(name: str, receiver: Receiver) -> Link:
             if self.nats is not None:
@@ -253,7 +253,7 @@ _KNOWN_KEYS = {
 
 
 def read_broker_file(path: str | Path) -> BrokerFile:
-    """Read and check a broker file. A `BrokerFileError` has everything that is wrong."""
+    """Read and check a broker file. Raises BrokerFileError, which lists everything that is wrong."""
     try:
         value = read_yaml(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -288,7 +288,7 @@ def broker_schema() -> dict[str, Any]:
 
 
 def _reachable(endpoint: str) -> str:
-    """Where a process of this machine finds an endpoint.
+    """The address at which processes of this machine find an endpoint.
 
     >>> _reachable("tcp/0.0.0.0:7447")
     'tcp/127.0.0.1:7447'

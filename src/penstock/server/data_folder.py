@@ -1,4 +1,4 @@
-"""The data folder of a service: one service at a time has it.
+"""The data folder of a service. A lock makes sure that only one service uses it.
 
 <data>/lock             locked with flock; says who has it
 <data>/registry.db      subscriptions                      unless they are kept elsewhere
@@ -23,10 +23,10 @@ from penstock.base.errors import PenstockError
 
 
 class DataFolderLock:
-    """A data folder that this process has, until it ends or releases it."""
+    """Holds a data folder for this process until it ends or releases it."""
 
     def __init__(self, folder: Path) -> None:
-        """PenstockError if another process has it, which says which."""
+        """Take the lock. If another process has it, a PenstockError says which."""
         try:
             make_folder(folder)
             self._file: TextIO = (folder / "lock").open("a+", encoding="utf-8")
@@ -48,20 +48,20 @@ class DataFolderLock:
         self._file.flush()
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the folder, so that another process can take it."""
         self._file.close()
 
 
 def decide_metadata(folder: Path, wanted: bool | None) -> bool:
-    """Whether notifications carry metadata: as it was decided when the folder was begun. PenstockError if not `wanted`.
+    """Whether notifications carry metadata, as it was decided when the folder was new.
 
-    Spark's checkpoints have been made for the one or the other.
+    PenstockError if `wanted` says otherwise: Spark's checkpoints depend on the decision.
     """
     file = folder / "metadata"
     decided: bool | None = None
     if file.exists():
         decided = file.read_text(encoding="utf-8").strip() == "true"
-    elif (folder / "matched-by").exists():  # it was begun before this could be said
+    elif (folder / "matched-by").exists():  # the folder is older than this setting
         decided = False
     if decided is None:
         decided = bool(wanted)

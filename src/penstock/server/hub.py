@@ -1,12 +1,12 @@
 """The hub: the newest rows of all feeds in memory, for all connections that wait for them.
 
-    store ──advance──▶ ring of blocks (bounded by bytes) ──read──▶ a connection: no more than an offset
-                          └─ wakes the connections one of whose subscriptions gets something
+    store ──advance──▶ ring of blocks (bounded by bytes) ──read──▶ a connection, which is just an offset
+                          └─ wakes the connections that wait for one of its rows
 
-A connection has no queue of its own. It reads from its offset: from the ring if that goes back so far, else from the
-store, in a thread. So a slow one costs nothing, and one that is away too long is told so (`RowsDropped`).
+A connection has no queue of its own. It reads from its offset: from the ring if that reaches back far enough, else from
+the store, in a thread. So a slow connection costs nothing, and one that is away too long gets `RowsDropped`.
 
-All of it runs in one event loop. Only the store's methods are called in threads, a bounded number at a time.
+Everything runs in one event loop, except the store's methods, which are called in a bounded number of threads.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class _Waiting:
 
 
 class _HeldBlock:
-    """A block in the ring; what readers need of it is made once."""
+    """A block in the ring. Its rows and pairs are made once for all readers."""
 
     def __init__(self, block: FeedBlock) -> None:
         self.first, self.end = block.first, block.end
@@ -110,17 +110,17 @@ class Hub:
 
     @property
     def bytes(self) -> int:
-        """What the ring takes, about."""
+        """The approximate size of the ring."""
         return self._bytes
 
     async def start(self) -> None:
-        """Begin at the tail of the store. With `poll`, look for something new every so many seconds."""
+        """Begin at the tail of the store. With `poll`, look for new rows every `poll` seconds."""
         self._tail = await self._in_thread(self._store.tail)
         if self._poll is not None:
             self._polling = asyncio.create_task(self._look_again(self._poll))
 
     async def close(self) -> None:
-        """End all that wait, as if their time were over. The store stays open."""
+        """End all waits, as if their time were over. The store stays open."""
         self._closed = True
         for task in (self._polling, self._advancing):
             if task is not None:
@@ -150,10 +150,10 @@ class Hub:
     async def wait(
         self, subscriptions: Sequence[int], offset: int, timeout: float | None
     ) -> int | None:
-        """Wait until one of the subscriptions has something at or above an offset; the caller has read up to that.
+        """Wait until one of the subscriptions has a row at an offset or above; the caller has read all rows below.
 
-        The offset to read on from: there is nothing for them before it. None if the time is over, or the hub is closed:
-        then there is nothing for them before `tail`.
+        Returns the offset at which to read on: there is nothing for them below it. Returns None if the time is over or
+        the hub is closed: then there is nothing for them below `tail`.
         """
         wanted = sorted_ids(subscriptions)
         if self._closed:
@@ -188,7 +188,7 @@ class Hub:
         return found[:count]
 
     def count(self, subscription: int, since: float) -> int:
-        """How many notifications of a subscription came since a moment of the loop's clock, as far as is remembered."""
+        """How many notifications of a subscription the ring has that came since a moment of the loop's clock."""
         wanted, found = np.array([subscription]), 0
         for block in reversed(self._ring):
             if block.came < since:
@@ -199,9 +199,9 @@ class Hub:
     # --- following the store --------------------------------------------------------------------
 
     async def advance(self) -> None:
-        """Take over what was committed before this was called, and wake who gets something of it."""
+        """Read what was committed to the store before this call, and wake the connections that wait for it."""
         if self._advancing is not None and not self._advancing.done():
-            self._again = True  # what runs may have looked already
+            self._again = True  # the running task may have looked already
         else:
             self._advancing = asyncio.create_task(self._follow())
         await asyncio.shield(self._advancing)
@@ -219,7 +219,7 @@ class Hub:
             await asyncio.sleep(interval)
             try:
                 await self.advance()
-            except FeedError as error:  # who reads is told; it may come back
+            except FeedError as error:  # readers get the error; the store may come back
                 _log.warning("can't look for new notifications: %s", error)
 
     async def _follow(self) -> None:
@@ -229,7 +229,7 @@ class Hub:
             blocks, upto = await self._in_thread(partial(self._store.blocks_since, tail, _PIECE))
             for block in blocks:
                 self._take(block)
-                await asyncio.sleep(0)  # others have their turn
+                await asyncio.sleep(0)  # let other tasks run
             if upto > self._tail:
                 self._skip(upto)
             if not blocks and not self._again:
@@ -247,7 +247,7 @@ class Hub:
         self._wake_readers(held)
 
     def _skip(self, number: int) -> None:
-        """The store has dropped what is before a number: all who wait must look whether it was theirs."""
+        """The store has dropped the rows below a number: all waiting connections must look whether they missed any."""
         for one in self._all_waiting():
             one.wake(max(one.offset, self._tail))
         self._ring.clear()
@@ -267,7 +267,7 @@ class Hub:
     # --- the ring -------------------------------------------------------------------------------
 
     def _reaches(self, offset: int) -> bool:
-        """Whether all from an offset on is in the ring."""
+        """Whether the ring has every row from an offset on."""
         first = self._ring[0].first if self._ring else self._tail
         return first <= offset <= self._tail
 

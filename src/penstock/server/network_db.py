@@ -1,9 +1,9 @@
-"""`network.db`: how far the service is with the network, in SQLite: what leaves, what has arrived, what was told.
+"""`network.db`: the state of the service as a client of the network, in SQLite.
 
 leaving   events that were published here and that the broker hasn't confirmed yet, by their position
 places    taken: the position up to which records were looked at; mail, epoch, seq: the last mail that is in the
           inbox, and the number that it was published under
-told      subscriptions that the broker knows of
+told      subscriptions that were sent to the broker
 """
 
 import sqlite3
@@ -29,7 +29,7 @@ class MailPlace(NamedTuple):
 
 
 class NetworkDatabase:
-    """For any thread, one at a time."""
+    """Any thread may use it; a lock lets in one at a time."""
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class NetworkDatabase:
     # --- what leaves ---------------------------------------------------------------------------------
 
     def add_leaving(self, records: Iterable[tuple[int, bytes]], last: int) -> None:
-        """Keep records until the broker has them; everything up to a position was looked at."""
+        """Keep records until the broker has them, and note that records up to position `last` were looked at."""
         with self._writing():
             self._db.executemany("INSERT OR IGNORE INTO leaving VALUES (?, ?)", records)
             self._db.execute("INSERT OR REPLACE INTO places VALUES ('taken', ?)", (last,))
@@ -51,7 +51,7 @@ class NetworkDatabase:
         return self._places().get("taken", 0)
 
     def leaving(self, after: int, most: int) -> list[tuple[int, bytes]]:
-        """What waits, in order."""
+        """The first records after a position that wait, in order."""
         with self._lock:
             return self._db.execute(
                 "SELECT position, record FROM leaving WHERE position > ? ORDER BY position LIMIT ?",
@@ -82,7 +82,7 @@ class NetworkDatabase:
                 "INSERT OR REPLACE INTO places VALUES (?, ?)", place._asdict().items()
             )
 
-    # --- what was told ---------------------------------------------------------------------------------
+    # --- subscriptions ---------------------------------------------------------------------------------
 
     def told(self) -> dict[int, str]:
         with self._lock:

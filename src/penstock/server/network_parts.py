@@ -1,4 +1,4 @@
-"""The parts of a file that lead to other machines: a broker's names, its links, and a service that is its client."""
+"""The parts of settings about the network: names, links over NATS, and the broker whose client a service is."""
 
 from typing import Annotated, Any, Self
 
@@ -51,7 +51,7 @@ class NetworkPart(Part):
         return self
 
     def open_client(self) -> NetworkClient:
-        """A client, once its broker can be reached."""
+        """A client of the broker. NetworkError if the link can't be opened."""
 
         def open_link(name: str, receiver: Receiver) -> Link:
             if self.nats is not None:

@@ -1,4 +1,4 @@
-"""The service: everything that `penstock serve` runs, put together; opened, started, and ended in order.
+"""The service: all parts that `penstock serve` runs, opened, started and ended in order.
 
     http ─▶ inbox ─▶ mover ─▶ log ─▶ Spark, a child process ─┐
                 └──▶ live matcher, a thread ─────────────────┴─▶ feeds ─▶ hub ─▶ http
@@ -63,7 +63,7 @@ _PRUNE = 60.0  # seconds between two looks for notifications that can go
 
 
 class Service:
-    """A service, opened. PenstockError if something of it can't be opened, with what to do."""
+    """An opened service. If a part can't be opened, a PenstockError says what to do."""
 
     def __init__(self, settings: Settings, say: Callable[[str], object] = _log.info) -> None:
         self.settings, self._say = settings, say
@@ -113,13 +113,13 @@ class Service:
 
     @property
     def last_steps(self) -> str:
-        """What ending it still takes, in words."""
+        """A message about what remains to be done at the end."""
         if self.settings.match == "live":
             return "stopping: what was accepted is matched"
         return "stopping: what was accepted goes into the log, and Spark ends after its micro-batch"
 
     def _check_reach(self) -> None:
-        """Whoever reaches a service without keys may do everything."""
+        """Refuse to serve other machines without keys: anybody could do anything."""
         settings = self.settings
         if not settings.is_local and self.keys.open_to_all:
             raise PenstockError(
@@ -162,7 +162,7 @@ class Service:
         await self._stop()
 
     async def _stop(self) -> None:
-        """What was accepted goes on as far as it can, then all is closed."""
+        """Pass on what was accepted as far as possible, then close everything."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -176,11 +176,11 @@ class Service:
         await asyncio.to_thread(self._at_the_end.close)
 
     def stop_streams(self) -> None:
-        """Let all who wait for notifications go."""
+        """End all requests that wait for notifications."""
         self.live_reads.stop()
 
     async def _change_over(self) -> None:
-        """Take over from the other side, if that had the records last."""
+        """Take over from the other side, if the records went to that side before."""
         folder, side = self.settings.folder, self.settings.match
         before = read_side(folder)
         if before == "spark" and side == "live":
@@ -272,14 +272,14 @@ class Service:
         return [EVENTS, *(f"{DOCUMENTS}/{format_}" for format_ in FORMATS), *tables]
 
     def _ddl(self) -> tuple[int, str | None]:
-        """The schema as Spark is given it."""
+        """The version of the schema, and the schema as Spark gets it."""
         version, schema = self.schema.current()
         return version, None if schema is None else self.schema.ddl
 
     # --- what happens ------------------------------------------------------------------------------
 
     def _committed(self) -> None:
-        """Notifications are in the feeds: whoever waits for them is told. From any thread."""
+        """New notifications are in the feeds: wake the connections that wait for them. May be called in any thread."""
         self._in_loop(lambda: asyncio.ensure_future(self.hub.advance()))
 
     def _open_gate(self) -> None:
@@ -288,7 +288,7 @@ class Service:
 
     def _in_loop(self, call: Callable[[], object]) -> None:
         if self._loop is not None and not self._loop.is_closed():
-            with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 self._loop.call_soon_threadsafe(call)
 
     async def _tidy(self) -> None:
@@ -307,11 +307,11 @@ class Service:
 
 
 def _nothing() -> None:
-    """Nobody is to be told."""
+    """Do nothing: no gate waits for a schema."""
 
 
 async def _repeat(work: Callable[[], Awaitable[None]], pause: float) -> None:
-    """Do something again and again; what fails is logged, and tried again."""
+    """Do work again and again. A failure is logged, and the work is tried again."""
     while True:
         await asyncio.sleep(pause)
         try:

@@ -1,4 +1,4 @@
-"""`service.db`: what the service keeps for itself, beside the registry, in SQLite. Each part has tables of its own.
+"""`service.db`: the service's own data, beside the registry, in SQLite. Each part of the service has its own tables.
 
 Several processes may have it open: `penstock keys` changes keys while the service runs.
 """
@@ -15,7 +15,7 @@ _PATIENCE = 30_000  # milliseconds that a writer waits for another
 
 
 class ServiceDatabase:
-    """The database, opened; its tables are made by whoever needs them. Any thread may use it, one at a time does.
+    """The opened database. Each user gives the tables that it needs. Any thread may use it, one at a time.
 
     >>> database = ServiceDatabase(":memory:", ["CREATE TABLE IF NOT EXISTS things (name TEXT) STRICT"])
     >>> with database.writing() as connection: _ = connection.execute("INSERT INTO things VALUES ('a')")
@@ -31,9 +31,8 @@ class ServiceDatabase:
                 path, isolation_level=None, check_same_thread=False, timeout=_PATIENCE / 1000
             )
             if self._path != ":memory:":
-                os.chmod(
-                    self._path, 0o600
-                )  # only hashes are in it, but they are nobody else's business
+                # It has the secrets of webhooks: nobody else may read it.
+                os.chmod(self._path, 0o600)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
             with self.writing() as connection:

@@ -1,7 +1,8 @@
-"""A service on the network, from the first request to the last: uvicorn, signals, and the order in which all ends.
+"""A service on the network, from the first request to the last: uvicorn, signals, and the order in which parts end.
 
-On Ctrl-C or SIGTERM: nothing new is accepted, requests that run are answered and streams closed, what was accepted is
-put into the log, Spark ends after its micro-batch, stores are closed. A second signal doesn't wait.
+On Ctrl-C or SIGTERM no new requests are accepted, running ones are answered, and streams are closed. Then what was
+accepted goes into the log, Spark ends after its micro-batch, and stores are closed. A second signal ends the process at
+once.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ Say = Callable[[str], object]
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but for signals: those are ours."""
+    """uvicorn without its handlers of signals: `_on_signals` has ours."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -40,7 +41,7 @@ class _Server(uvicorn.Server):
 
 
 def bind(settings: Settings) -> socket.socket:
-    """The socket that it will listen on. PenstockError if it can't be had."""
+    """Open the socket that the service listens on. PenstockError if that fails."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
@@ -55,7 +56,7 @@ def bind(settings: Settings) -> socket.socket:
 
 
 async def serve(service: Service, listening: socket.socket, say: Say, started: Say) -> None:
-    """Run a service until it is told to end. `started` is called with its address when requests are answered."""
+    """Run a service until a signal ends it. `started` is called with its address once it answers requests."""
     stopping = asyncio.Event()
     _on_signals(stopping)
     app = create_app(service, dashboard_pages())

@@ -1,4 +1,4 @@
-"""The parts of a service file: the log, retention, TLS, limits, what runs beside. `settings` has the whole.
+"""The parts of a service file: the log, retention, webhooks, TLS, limits, other sources. `settings` has the whole.
 
 They are models like those of pipeline files (`pipeline.config_parts`), checked and worded in the same way.
 """
@@ -45,12 +45,12 @@ class KafkaPart(Part):
 
     @property
     def producer_options(self) -> dict[str, str]:
-        """What the producer is given."""
+        """The options of the producer."""
         return {k: v for k, v in self.options.items() if not k.startswith(_OF_SPARK)}
 
     @property
     def reader_options(self) -> dict[str, str]:
-        """What Spark's reader is given."""
+        """The options of Spark's reader."""
         given = self.options.items()
         return {k.removeprefix(_OF_SPARK): v for k, v in given if k.startswith(_OF_SPARK)}
 

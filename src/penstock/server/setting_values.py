@@ -23,7 +23,7 @@ _AMOUNT = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([a-z]+)\s*", re.IGNO
 
 
 def read_bytes(text: Any) -> int:
-    """How many bytes a text says.
+    """The number of bytes that a text gives.
 
     >>> read_bytes("64 MB"), read_bytes("1.5 GiB"), read_bytes(4096)
     (64000000, 1610612736, 4096)
@@ -38,7 +38,7 @@ def read_bytes(text: Any) -> int:
 
 
 def read_length(text: Any) -> float:
-    """How many seconds a text says.
+    """The number of seconds that a text gives.
 
     >>> read_length("250 ms"), read_length("7 days")
     (0.25, 604800.0)
@@ -52,7 +52,7 @@ def read_length(text: Any) -> float:
 
 
 def read_tables(value: Any) -> Catalog:
-    """The catalogue that a mapping describes, or `@FILE`."""
+    """The catalogue that a mapping describes; `@FILE` names a file with the mapping."""
     if isinstance(value, str) and value.startswith("@"):
         value = _file_of(Path(value[1:]))
     if not isinstance(value, Mapping) or not isinstance(value.get("tables"), Mapping):

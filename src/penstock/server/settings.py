@@ -1,4 +1,4 @@
-"""What a service is to be like: from a YAML file and the command line, with everything checked before anything starts.
+"""The settings of a service, from a YAML file and the command line. All are checked before anything starts.
 
     data: /var/lib/penstock
     host: 0.0.0.0
@@ -8,8 +8,8 @@
     spark: {master: "spark://master:7077"}
     tls: {certificate: cert.pem, key: key.pem}
 
-A file has the form of pipeline files, and is checked like them (`pipeline.config`): all problems at once, with hints.
-What stands on the command line wins over the file.
+A file has the form of pipeline files, and is checked like them (`pipeline.config`): all problems are reported at once,
+with hints. The command line takes precedence over the file.
 """
 
 import json
@@ -152,7 +152,7 @@ class Settings(Part):
 
     @property
     def given(self) -> dict[str, Any]:
-        """The description that they were read from: `parse_settings` makes the same of it in another process."""
+        """The description from which they were read: in another process `parse_settings` reads it again."""
         return self._given
 
     @model_validator(mode="after")
@@ -181,7 +181,7 @@ class Settings(Part):
         return self
 
     def with_metadata(self, metadata: bool) -> "Settings":
-        """The same, decided."""
+        """The same settings, with `metadata` decided."""
         decided = self.model_copy(update={"metadata": metadata})
         decided._given = {**self._given, "metadata": metadata}
         return decided
@@ -214,7 +214,7 @@ class Settings(Part):
 
     @property
     def address(self) -> str:
-        """Where to look."""
+        """The address at which browsers and clients find the service."""
         host = "localhost" if self.host in (*LOOPBACK, "0.0.0.0", "::") else self.host
         shown = f"[{host}]" if ":" in host else host
         return f"http{'s' if self.tls else ''}://{shown}:{self.port}"
@@ -226,7 +226,7 @@ class Settings(Part):
         return f"{self.data}, matched {matched}"
 
     def http(self) -> HttpSettings:
-        """What the web side is told."""
+        """The settings of the web side."""
         return HttpSettings(self.limits.make(), self.anonymous, tuple(self.cors), tuple(self.hosts))
 
 
@@ -248,7 +248,7 @@ _KNOWN_KEYS = {
 def read_settings(path: str | Path | None, given: Mapping[str, Any] | None = None) -> Settings:
     """Read and check a service file, with what the command line gives.
 
-    A `SettingsError` has everything that is wrong.
+    Raises SettingsError, which lists everything that is wrong.
     """
     value: Any = {}
     if path is not None:

@@ -1,7 +1,7 @@
-"""A small stock market: ticks made by Spark from its `rate` source, and twenty thousand people with opinions.
+"""A small stock market: ticks made by Spark from its `rate` source, and thousands of people who subscribe to them.
 
-Everything follows from a seed, so that every run has the same subscriptions. Prices swing around a base price that each
-symbol has; popular symbols trade, and are subscribed to, more often.
+Everything follows from a seed, so that every run has the same subscriptions. The price of a symbol swings around its
+base price; popular symbols are traded, and subscribed to, more often.
 """
 
 import functools
@@ -42,7 +42,7 @@ def symbols() -> list[str]:
 
 @functools.cache
 def base_prices() -> list[float]:
-    """What each symbol is worth on a calm day."""
+    """The base price of each symbol."""
     rng = np.random.default_rng(8)
     return [round(float(price), 2) for price in rng.lognormal(4.0, 0.8, SYMBOLS)]
 
@@ -84,7 +84,7 @@ def ticks(spark: SparkSession, per_second: int) -> DataFrame:
 
 
 def tick_events(first: int, count: int, traded: str) -> list[dict[str, Any]]:
-    """The same market for whoever has no Spark: ticks from a number on, traded at one moment.
+    """The same market without Spark: ticks from number `first` on, all traded at one moment.
 
     >>> tick_events(1, 1, "2026-01-01T00:00:00Z")[0].keys()
     dict_keys(['tick', 'symbol', 'sector', 'price', 'change', 'size', 'traded'])
@@ -113,7 +113,7 @@ def tick_events(first: int, count: int, traded: str) -> list[dict[str, Any]]:
 
 
 def subscriptions(count: int) -> pa.Table:
-    """Who wants to hear of what: columns id, subscriber and filter."""
+    """Subscriptions to ticks, with columns id, subscriber and filter."""
     rng = np.random.default_rng(9)
     names, prices = symbols(), base_prices()
     ranks = np.minimum((rng.random(count) ** 2 * SYMBOLS).astype(int), SYMBOLS - 1)

@@ -1,7 +1,7 @@
 """The demo's run: set up, stream, add a subscription while it runs, sum up, explain one notification.
 
 On a terminal it is a live screen, elsewhere plain lines. Either way it ends by itself, or in order on Ctrl-C or
-SIGTERM, and leaves nothing running. What Spark says is in a log beside the notifications.
+SIGTERM, and leaves nothing running. Spark's messages go to a log beside the notifications.
 """
 
 import functools
@@ -37,7 +37,7 @@ SUBSCRIPTIONS = 20_000
 TICKS_PER_SECOND = 1_000
 SECONDS = 40
 ADDRESS = "http://localhost:8400"
-_MARK = ".penstock-demo"  # says that a folder is ours to delete
+_MARK = ".penstock-demo"  # marks a folder that a demo has made and may delete
 
 
 @dataclass
@@ -55,7 +55,7 @@ class _Scene:
 
 
 def run_demo(seconds: int = SECONDS, folder: Path | None = None) -> int:
-    """Run the demo for some seconds of streaming; the exit code."""
+    """Run the demo, with some seconds of streaming. Returns the exit code."""
     console = Console()
     target = _fresh(folder or Path("penstock-demo"))
     say = functools.partial(console.print, highlight=False, soft_wrap=True)
@@ -95,7 +95,7 @@ def _pipeline(spark: SparkSession, subs: penstock.Subscriptions, target: Path) -
 
 
 def _warm_up(spark: SparkSession, subs: penstock.Subscriptions) -> None:
-    """Start Python workers and compile what Spark compiles, so that the first ticks don't wait for it."""
+    """Start Python workers and have Spark compile its code, so that the first ticks don't wait for that."""
     tick = spark.range(2).selectExpr(
         "id AS tick", "'ACME' AS symbol", "'energy' AS sector", "1.0D AS price", "0.0D AS change",
         "1L AS size", "current_timestamp() AS traded",
@@ -104,7 +104,7 @@ def _warm_up(spark: SparkSession, subs: penstock.Subscriptions) -> None:
 
 
 def _fresh(folder: Path) -> Path:
-    """An empty folder of that name; one that isn't an earlier demo's is never deleted."""
+    """An empty folder of that name. A folder is only deleted if an earlier demo made it."""
     folder = folder.absolute()
     if folder.exists():
         if not (folder / _MARK).exists() and any(folder.iterdir()):
@@ -126,7 +126,7 @@ def _play(
     stopping: threading.Event,
     refresh: Callable[[], None],
 ) -> None:
-    """A third as it is, a third with one subscription more, a third without it; until it is to stop."""
+    """Stream a third of the time as it is, a third with one more subscription, a third without it, or until stopped."""
     while pipeline.metrics.last is None and pipeline.is_active and not stopping.wait(0.1):
         pass
     begin, seconds = time.monotonic(), scene.seconds
@@ -182,7 +182,7 @@ def _look(scene: _Scene, notifications: Path, seen: set[str], begin: float) -> N
 def _screen(
     console: Console, scene: _Scene, pipeline: RunningPipeline
 ) -> Iterator[Callable[[], None]]:
-    """A live screen on a terminal; elsewhere a line for every few micro-batches and for each turn of the story."""
+    """A live screen on a terminal; elsewhere a line for every few micro-batches and for each line of the story."""
     if console.is_terminal:
         with Live(_picture(scene, pipeline), console=console, refresh_per_second=4) as live:
             yield lambda: live.update(_picture(scene, pipeline))

@@ -1,7 +1,6 @@
-"""The demo's market as a publisher of a running service: ticks, and people who want to hear of some.
+"""The demo's market as a client of a running service: it publishes ticks, and subscribes people to some of them.
 
-It uses the service as anybody would, over HTTP. What it has subscribed to ends with its lease, a day after it was
-started last.
+It uses the service as anybody would, over HTTP. Its subscriptions end with their leases, a day after they were made.
 """
 
 import itertools
@@ -61,7 +60,7 @@ def _subscribe(client: httpx.Client, ending: threading.Event) -> None:
 
 
 def _post(client: httpx.Client, ending: threading.Event, path: str, value: object) -> None:
-    """Send something, again if the service can't take it just now."""
+    """Send something. Try again as long as the service can't take it."""
     while not ending.is_set():
         try:
             if client.post(path, json=value).status_code not in (429, 503):

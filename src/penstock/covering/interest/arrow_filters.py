@@ -1,10 +1,10 @@
-"""What is asked of columns, for Arrow: an expression for datasets, and the lists of lists that `read_table` takes.
+"""Conditions on columns, for Arrow: an expression for datasets, and the lists of lists that `read_table` takes.
 
-Arrow compares doubles as IEEE does: NaN is above nothing. To SQL and to Penstock it is above everything. An expression
-can ask for NaN as well, at the price that files aren't skipped by such a column. The lists can ask neither for NaN nor
-for NULL, and leave out a column where they would have to.
+Arrow compares doubles as IEEE does: NaN isn't above anything. For SQL and Penstock it is above everything. An
+expression can accept NaN, too, but then files can't be skipped by such a column. The lists can accept neither NaN nor
+NULL, and leave out a column where they would have to.
 
-Timestamps of Arrow may have nanoseconds, which Penstock cuts off: `<= t` is said as `< t + 1 µs`.
+Timestamps of Arrow may have nanoseconds, which Penstock cuts off: `<= t` becomes `< t + 1 µs`.
 """
 
 import datetime
@@ -27,7 +27,7 @@ ArrowConjunction = list[tuple[Any, str, Any]]
 def expression(
     boxes: Iterable[tuple[ColumnCondition, ...]], nan: bool, schema: pa.Schema | None
 ) -> Any:
-    """Boxes as an expression. With the schema of a dataset, its types decide what values are compared as."""
+    """Boxes as an expression. With the schema of a dataset, values are compared as its types."""
     return _any([_all([_asked(condition, nan, schema) for condition in box]) for box in boxes])
 
 
@@ -60,7 +60,7 @@ def _asked(condition: ColumnCondition, nan: bool, schema: pa.Schema | None) -> A
     found = []
     if condition.null:
         found.append(column.is_null())
-    # Not isin: it wants the very type of the column.
+    # Not isin: it needs the exact type of the column.
     found += [column == pa.scalar(value) for value in condition.points]
     for low, high in condition.ranges:
         ends = [
@@ -75,7 +75,7 @@ def _asked(condition: ColumnCondition, nan: bool, schema: pa.Schema | None) -> A
 
 
 def _cut_off(condition: ColumnCondition) -> ColumnCondition:
-    """The same, for timestamps that may have a fraction of a microsecond more."""
+    """The same, for timestamps that may also have a fraction of a microsecond."""
     if not isinstance(condition.type, Scalar) or condition.type.kind is not Kind.TIMESTAMP:
         return condition
     points = (Range(End(value, True), End(value, True)) for value in condition.points)
@@ -101,7 +101,8 @@ def _type_at(schema: pa.Schema, path: Path) -> pa.DataType | None:
 
 
 def _typed(type_: pa.DataType | None) -> Callable[[Any], pa.Scalar | None]:
-    """How values become scalars: of this type if they must be; None if they can't, and must be left out."""
+    """What makes values scalars: of this type if it is a timestamp's, or None if they can't be, and must be left
+    out."""
 
     def scalar(value: Any) -> pa.Scalar | None:
         found = pa.scalar(value)
@@ -125,7 +126,7 @@ def _listed(condition: ColumnCondition, nan: bool) -> ArrowConjunction:
     if len(condition.points) == 1 and not condition.ranges:
         return [(name, "==", condition.points[0])]
     zeros = (-0.0, 0.0) if condition.ranges == (ZERO,) and condition.points else ()
-    if not (is_decimal or condition.ranges) or zeros:  # of decimals, Arrow wants the very type
+    if not (is_decimal or condition.ranges) or zeros:  # of decimals, Arrow needs the exact type
         return [(name, "in", [*zeros, *condition.points])]
     low, high = (
         condition.ranges[0]

@@ -1,20 +1,23 @@
-"""Many boxes -> a few that contain them, with as little else as possible: the mergers of mbd §5, down to a number.
+"""Many boxes -> a few that contain them and little else: the mergers of mbd §5, until there are few enough.
 
-mbd §5.3 merges while a merger's IMT stays under a threshold; here the number is given, and what is added is kept small.
-Boxes are rows of a `projection`. In a column a box accepts a range of places, and NULL or not. In a column that all ask
-single values of, it may accept a list of at most `MOST_POINTS` (IN: sources push it down as well as a range). Steps:
+mbd §5.3 merges while a merger's IMT stays under a threshold; here the number of boxes is given, and the chance that
+mergers add is kept small.
+Boxes are rows of a `projection`. In a column a box accepts a range of places, and NULL or not. In a column of which all
+boxes ask for single values, it may accept a list of at most `MOST_POINTS` (IN: sources push it down as well as a
+range). Steps:
 
-    1. sweep     sorted by each column in turn, a box is compared with the last `_WINDOW` before it: it is left out if
-                 one of them covers it, and joined to one that differs in one column and touches. Nothing is added.
-    2. frontier  the covered ones that are left (`bulk`), unless there are too many boxes for it
-    3. pack      more than `_PAIRS` boxes: groups that are cut in two where that saves most, the most wasteful first,
-                 by histograms of centres, as ray tracers build their trees; a group becomes its hull
-    4. pairs     the two whose merger adds least become one, until there are few enough; perfect mergers always
+    1. sweep     boxes are sorted by each column in turn, and each is compared with the last `_WINDOW` before it. It is
+                 left out if one of them covers it, and joined to one that it touches if they differ in one column
+                 only. Nothing is added.
+    2. frontier  boxes that are still covered are left out (`bulk`), unless there are too many boxes to find them
+    3. pack      more than `_PAIRS` boxes are put into groups, and each group becomes its hull. Groups are cut in two
+                 where that saves most, the most wasteful first, by histograms of centres, as ray tracers build trees
+    4. pairs     the two whose merger adds least become one, until there are few enough; perfect mergers are always made
 
-With one column that isn't needed: the union is a list of ranges, and keeping the widest gaps is the best there is.
+With one column none of this is needed: the union is a list of ranges, and keeping the widest gaps is optimal.
 
-What a merger adds is the chance of it less that of the two. Where statistics say that nothing ever lies between, so
-that all mergers look alike, places decide: `_EVEN` of every chance is spread evenly over them.
+A merger adds its own chance less that of the two. If statistics say that nothing ever lies between boxes, all mergers
+look alike; then places decide, since the share `_EVEN` of every chance is spread evenly over them.
 """
 
 import itertools
@@ -44,7 +47,7 @@ _COVERED, _NOT_JOINED = -1, -2  # instead of the column along which two boxes ar
 
 
 def few(boxes: Projection, most: int, statistics: Statistics | None = None) -> list[Box]:
-    """At most so many boxes that contain all of these. They leave out columns that they accept everything of."""
+    """At most so many boxes that contain all of these. A box has no test of a column if it accepts all its values."""
     if not len(boxes):
         return []
     everything = boxes.everything()
@@ -69,7 +72,7 @@ def few(boxes: Projection, most: int, statistics: Statistics | None = None) -> l
 
 
 def _chances(boxes: Projection, statistics: Statistics | None) -> tuple[PlaceChances, PlaceChances]:
-    """Chances as they are known, and as if all places were alike."""
+    """The chances by the statistics, and those if all places were equally likely."""
     distributions = {} if statistics is None else statistics.distributions
     asks_null: list[bool] = np.any(boxes.ranges.null & ~boxes.everything(), axis=0).tolist()
 
@@ -85,10 +88,10 @@ def _chances(boxes: Projection, statistics: Statistics | None) -> tuple[PlaceCha
 
 
 def _listing_points(boxes: Projection) -> Projection:
-    """The same, with points to be listed only in columns that boxes ask nothing but single values of.
+    """The same, with points listed only in columns of which boxes ask for single values and nothing else.
 
-    Where ranges are asked for as well, lists would lead astray: that of two points far apart is small, and what both
-    grow into is not.
+    Where boxes ask for ranges as well, lists would mislead: a list of two distant points has a small chance, but the
+    range that it grows into has not.
     """
     low, high, _ = boxes.ranges
     asked = ~boxes.everything() & (low <= high)
@@ -105,7 +108,7 @@ def _listing_points(boxes: Projection) -> Projection:
 
 
 def _ranges(boxes: Projection, most: int, known: PlaceChances, even: PlaceChances) -> list[Box]:
-    """The union of what boxes of one column accept, less its smallest gaps: the least chance that can be added."""
+    """The union of boxes of one column, with its smallest gaps filled: this adds the least chance possible."""
     (column,) = boxes.columns
     null = bool(boxes.ranges.null.any())
     low, high = boxes.ranges.low[:, 0], boxes.ranges.high[:, 0]
@@ -125,7 +128,7 @@ def _ranges(boxes: Projection, most: int, known: PlaceChances, even: PlaceChance
 
 
 def _united(low: Int32s, high: Int32s) -> tuple[Int32s, Int32s]:
-    """Ranges in any order as ascending ones with places between them."""
+    """Ranges in any order, united to ascending ones with places between them."""
     order = np.argsort(low, kind="stable")
     low, reach = low[order], np.maximum.accumulate(high[order])
     opens = np.ones(len(low), np.bool_)
@@ -143,15 +146,15 @@ def _values(column: PlacedColumn, low: Int32s, high: Int32s, null: bool) -> Valu
     return Values(column.values(int(low[0]), int(high[-1])).intervals, null)
 
 
-# --- what adds nothing ---------------------------------------------------------------------------
+# --- mergers that add nothing --------------------------------------------------------------------
 
 
 def _swept(boxes: Projection) -> Projection:
-    """Without boxes that a near one covers, and with those joined that are one box together."""
+    """The boxes without those that a near one covers; near ones that are one box together are joined."""
     low, high, null = boxes.ranges
     ranges = Ranges(low.copy(), high.copy(), null.copy())
     columns = range(len(boxes.columns))
-    # Columns that tell most boxes apart first: what is equal in them lies together.
+    # The columns with the fewest distinct ends come first: boxes that are equal in them lie together.
     spread = [len(distinct(ranges.low[:, c])) + len(distinct(ranges.high[:, c])) for c in columns]
     order = sorted(columns, key=lambda c: spread[c])
     for _ in range(3):
@@ -168,7 +171,7 @@ def _swept(boxes: Projection) -> Projection:
 
 @kernel
 def _sweep(boxes: Ranges, order: Int64s) -> Int64s:
-    """Which rows are left; they may have grown by others that were joined to them."""
+    """The rows that are left; they may have grown by others that were joined to them."""
     kept = np.empty(len(order), np.int64)
     count = 0
     for row in order:
@@ -187,7 +190,7 @@ def _sweep(boxes: Ranges, order: Int64s) -> Int64s:
 
 @kernel
 def _differing(boxes: Ranges, a: int, b: int) -> int:
-    """The only column in which two boxes differ if the hull there adds nothing; _COVERED if a covers b."""
+    """The only column in which two boxes differ, if their hull adds nothing there; _COVERED if a covers b."""
     low, high, null = boxes
     column, covers = _COVERED, True
     for c in range(low.shape[1]):
@@ -204,7 +207,7 @@ def _differing(boxes: Ranges, a: int, b: int) -> int:
 
 
 def _frontier(boxes: Projection) -> Projection:
-    """Without the boxes that another covers; those that accept no value of some column are taken to be uncovered."""
+    """The boxes that no other covers. Those that accept no value of some column are taken to be uncovered."""
     if not 1 < len(boxes) <= _FRONTIER:
         return boxes
     low, high, null = boxes.ranges

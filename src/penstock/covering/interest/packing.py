@@ -1,11 +1,12 @@
 """Thousands of boxes -> groups of boxes that lie together, each of which can become its hull.
 
-Top down, as ray tracers build their trees: the group that wastes most is cut in two, again and again. Histograms of the
+It works top down, as ray tracers build their trees: the group that wastes most is cut in two, again and again.
+Histograms of the
 members' centres say where: for each column, cuts after each of `_BINS` bins are tried, and the one with the least
 chance in both hulls is taken. A cut costs one pass over the group, so a million boxes in a thousand groups take some
 twenty passes.
 
-It only ever looks at hulls; the pairs that `pairs` merges afterwards mend what was cut in the wrong place.
+It looks only at hulls. Where a cut was in the wrong place, `pairs` may merge the parts again afterwards.
 """
 
 from typing import NamedTuple
@@ -20,7 +21,7 @@ _BINS = 32
 
 
 class PlaceChances(NamedTuple):
-    """How likely a value is before each place: column c has before[start[c]:start[c + 1]]; and how likely NULL."""
+    """The chance of a value before each place, before[start[c]:start[c + 1]] for column c; and the chance of NULL."""
 
     start: Int64s
     before: Float64s
@@ -49,7 +50,7 @@ def empty_hulls(count: int, columns: int) -> Ranges:
 
 @kernel
 def widen(hulls: Ranges, h: int, boxes: Ranges, b: int) -> None:
-    """Let a hull include a box."""
+    """Widen a hull so that it includes a box."""
     for c in range(boxes.low.shape[1]):
         hulls.low[h, c] = min(hulls.low[h, c], boxes.low[b, c])
         hulls.high[h, c] = max(hulls.high[h, c], boxes.high[b, c])
@@ -115,7 +116,7 @@ class _Bins(NamedTuple):
 
 @kernel
 def _centre(boxes: Ranges, chances: PlaceChances, row: int, c: int) -> float:
-    """Where a box lies in a column, as a chance; those without values below all."""
+    """The centre of a box in a column, as a chance; that of a box without values is below all others."""
     low, high = boxes.low[row, c], boxes.high[row, c]
     if low > high:
         return -1.0
@@ -135,7 +136,7 @@ def _bin(boxes: Ranges, chances: PlaceChances, bins: _Bins, row: int) -> int:
 
 @kernel
 def _cut(boxes: Ranges, chances: PlaceChances, members: Int64s) -> int:
-    """Put the members of a group into two parts, and say how many are in the first; 0 if there is no way to."""
+    """Order the members of a group in two parts; how many are in the first, 0 if the group can't be cut."""
     best, best_bins, last_bin = np.inf, _Bins(-1, 0.0, 0.0), 0
     for c in range(boxes.low.shape[1]):
         first, last = np.inf, -np.inf

@@ -3,13 +3,16 @@
 mbd merges while a threshold isn't reached; here the goal is a number of groups.
 
 A group accepts in each column a range of places, or at most `MOST_POINTS` single values, and NULL or not. A merger of
-two accepts in each column what either does, and what lies between if that is no list of points. It is *perfect* if one
-of the two covers the other, or if they differ in one column and nothing lies between there: `s = 'A' AND p > 5` and
-`s = 'B' AND p > 5` are `s IN ('A', 'B') AND p > 5`. Perfect ones are always made, but for long lists. What any other
-merger adds is the chance of it less that of the two, exactly, as if there were no other group: the IMT of mbd §5.3.
+two accepts in each column what either does, and everything between unless that is a list of points. It is *perfect* if
+one
+of the two covers the other, or if they differ in one column only and nothing lies between them there: `s = 'A' AND p >
+5` and
+`s = 'B' AND p > 5` are `s IN ('A', 'B') AND p > 5`. Perfect mergers are always made, except those with long lists. Any
+other merger adds its own chance less that of the two, exactly, as if there were no other group: the IMT of mbd §5.3.
 
-For every group the best partner is remembered. A merger changes the cost of those that had one of its parts as partner:
-if it rises, the old cost is a lower bound, and they are only asked again when they come up as the cheapest.
+For every group the best partner is remembered. A merger changes the cost of groups whose partner was one of its parts.
+If the cost rises, the old one is kept as a lower bound, and a new partner is looked for only when the group comes up as
+the cheapest.
 """
 
 from typing import NamedTuple
@@ -26,13 +29,13 @@ from penstock.language.values import EVERYTHING, Values
 
 _SHORT = 10  # points of a list that Spark pushes down one by one
 _TINY = 1e-9
-_BEST = -2.0  # what can't be better
+_BEST = -2.0  # no merger costs less
 
 
 class Groups(NamedTuple):
     """Groups of boxes. Column c of group g: the hull, and its points if there are at most `MOST_POINTS`.
 
-    points[g, c, :listed[g, c]] ascend; MOST_POINTS + 1 listed means that the hull is what is accepted.
+    points[g, c, :listed[g, c]] ascend; if listed[g, c] is MOST_POINTS + 1, all of the hull is accepted.
     """
 
     low: Int32s
@@ -73,7 +76,7 @@ def _gathered(boxes: Ranges, group: Int64s, is_point: Bools) -> Groups:
 
 @kernel
 def _add(groups: Groups, g: int, c: int, more: Int32s) -> None:
-    """Points more for a column of a group; too many become the hull, and so do points without gaps."""
+    """Add points to a column of a group. If they are too many, all of the hull is accepted."""
     mine = groups.points[g, c, : groups.listed[g, c]].copy()
     i, j, count = 0, 0, 0
     while i < len(mine) or j < len(more):
@@ -97,7 +100,7 @@ def _add(groups: Groups, g: int, c: int, more: Int32s) -> None:
 def _united_in(
     groups: Groups, chances: PlaceChances, a: int, b: int, c: int
 ) -> tuple[float, float]:
-    """The chance in a column of what the merger of two groups accepts, and of what both accept."""
+    """For one column, the chance of a value that the merger of two groups accepts, and of one that both accept."""
     null_a, null_b = groups.null[a, c], groups.null[b, c]
     either = chances.null[c] if null_a or null_b else 0.0
     both = chances.null[c] if null_a and null_b else 0.0
@@ -131,7 +134,7 @@ def _united_in(
 
 @kernel
 def _includes(groups: Groups, a: int, b: int, c: int) -> bool:
-    """Whether a accepts in a column all that b does."""
+    """Whether a accepts everything in a column that b does."""
     if groups.null[b, c] and not groups.null[a, c]:
         return False
     if groups.low[b, c] > groups.high[b, c]:
@@ -153,7 +156,7 @@ def _includes(groups: Groups, a: int, b: int, c: int) -> bool:
 
 @kernel
 def _joins(groups: Groups, a: int, b: int, c: int) -> bool:
-    """Whether the merger accepts in a column nothing but what one of the two does."""
+    """Whether the merger accepts nothing in a column that neither of the two does."""
     if groups.low[a, c] > groups.high[a, c] or groups.low[b, c] > groups.high[b, c]:
         return True
     if groups.listed[a, c] <= MOST_POINTS and groups.listed[b, c] <= MOST_POINTS:
@@ -177,7 +180,7 @@ def _joins(groups: Groups, a: int, b: int, c: int) -> bool:
 
 @kernel
 def _added(groups: Groups, chances: PlaceChances, sizes: Float64s, a: int, b: int) -> float:
-    """The chance that the merger of two groups adds; below 0 if it is perfect and worth while in any case."""
+    """The chance that the merger of two groups adds; below 0 if it is perfect and made in any case."""
     differing, column = 0, 0
     a_covers, b_covers = True, True
     for c in range(groups.low.shape[1]):
@@ -202,9 +205,10 @@ def _added(groups: Groups, chances: PlaceChances, sizes: Float64s, a: int, b: in
 
 @kernel
 def _of_joining(groups: Groups, chances: PlaceChances, a: int, b: int, c: int) -> float:
-    """What a perfect merger costs: nothing if it joins ranges or makes a short list.
+    """The cost of a perfect merger: below 0 if it joins ranges or makes a short list.
 
-    Sources take long lists for the range around them, so these wait until there are too many groups. Of lists, those
+    Sources treat a long list as the range around it, so long lists wait until there are too many groups. Of lists,
+    those
     of near values come first.
     """
     count = groups.listed[a, c] + groups.listed[b, c]
@@ -217,7 +221,7 @@ def _of_joining(groups: Groups, chances: PlaceChances, a: int, b: int, c: int) -
 
 @kernel
 def _size(groups: Groups, chances: PlaceChances, g: int) -> float:
-    """The chance of what a group accepts."""
+    """The chance of the events that a group accepts."""
     found: float = 1.0
     for c in range(groups.low.shape[1]):
         found *= _united_in(groups, chances, g, g, c)[1]
@@ -254,7 +258,7 @@ def _join(groups: Groups, a: int, b: int) -> None:
 
 @kernel
 def merge(groups: Groups, chances: PlaceChances, most: int) -> Int64s:
-    """Merge the two that add least, until there are at most so many and none merges perfectly; which are left."""
+    """Merge the two that add least, until there are few enough and no perfect merger is left; the groups then."""
     total = len(groups.low)
     live = np.ones(total, np.bool_)
     sizes = np.empty(total)
@@ -295,7 +299,7 @@ def merge(groups: Groups, chances: PlaceChances, most: int) -> Int64s:
 
 
 def decode_box(columns: tuple[PlacedColumn, ...], groups: Groups, g: int) -> Box:
-    """A group as values."""
+    """A group as a box of values."""
     tests = []
     for c, column in enumerate(columns):
         count, null = int(groups.listed[g, c]), bool(groups.null[g, c])

@@ -1,4 +1,4 @@
-"""All boxes of a plan seen through a few columns: what else they ask is left out, so each box only grows.
+"""The boxes of a plan, projected on a few columns: tests of other columns are left out, so each box only grows.
 
 A column's values are numbered by *places*: the filled cells of the plan in their order, without NULL.
 
@@ -6,14 +6,14 @@ A column's values are numbered by *places*: the filled cells of the plan in thei
                                         .. 4   5     -     6    7 ..
                                 place    0     1           2     3
 
-So places that follow each other have nothing between them. A box b is a row of three matrices, one column each:
+So no value lies between successive places. A box b is a row of three matrices, one column each:
 
     low[b, c] .. high[b, c]    places, both included; NOWHERE .. -1 where it accepts no value
     null[b, c]                 whether it accepts NULL
 
-Of a column that it doesn't test, a box accepts everything. NULL is kept apart from the places: the hull of NULL and 5
-has nothing of what lies below 5. A test of several ranges (IN, <>) makes several boxes, at most `MOST_OF_ONE`: past
-that, ranges that follow each other are taken together, which is sound.
+Of a column that it doesn't test, a box accepts everything. NULL is kept apart from the places, so the hull of NULL and
+5 has no value below 5. A test of several ranges (IN, <>) makes several boxes, at most `MOST_OF_ONE`: beyond that,
+successive ranges are taken together, which is sound.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ from penstock.matching.domains import ByteStrings, Domain
 from penstock.matching.filled_cells import filled_cells, is_text, next_text, text_at
 
 NOWHERE = 2**30
-"""A low without places; the high is -1 then."""
+"""The low of a box that accepts no value of a column; its high is -1."""
 
 MOST_OF_ONE = 1_024  # boxes that one conjunction may become
 _ENTRIES = 24_000_000  # of a matrix, whatever the number of columns
@@ -66,17 +66,17 @@ class PlacedColumn(NamedTuple):
         return self.domain.path
 
     def values(self, low: int, high: int) -> Values:
-        """What lies in places low .. high."""
+        """The values in places low .. high."""
         return cell_values(self.domain, int(self.cell[low]), int(self.cell[high]))
 
     def values_at(self, places: Int32s | Int64s, null: bool) -> Values:
-        """What lies in some places, and perhaps NULL."""
+        """The values in some places, and perhaps NULL."""
         return Values.of((i for p in places for i in self.values(p, p).intervals), null)
 
     def chances(self, known: Distribution | None, asks_null: bool) -> tuple[Float64s, float]:
-        """How likely a value is in the places before each one, and in all of them; and how likely it is NULL.
+        """The chance of a value in the places before each place, and in all of them; and the chance of NULL.
 
-        Without a distribution all places are alike.
+        Without a distribution all places are equally likely.
         """
         count = len(self.cell)
         if known is None:
@@ -86,7 +86,7 @@ class PlacedColumn(NamedTuple):
         return np.maximum.accumulate(before) * (1 - known.null), known.null
 
     def _starts(self) -> "Int64s | list[Key | None]":
-        """The first key of every place but the first; none without cuts, whatever keys would be."""
+        """The first key of every place but the first. Without cuts there is none, whatever the type of keys."""
         cuts = self.domain.cuts
         if not len(cuts):
             return []
@@ -98,7 +98,7 @@ class PlacedColumn(NamedTuple):
 
 
 def _below(known: Distribution, starts: "Int64s | list[Key | None]") -> Float64s:
-    """`known.below` of many keys at once, where that can be."""
+    """`known.below` of many keys, at once where possible."""
     if isinstance(starts, list):
         return np.array([0.0 if key is None else known.below(key) for key in starts])
     if isinstance(known, Seen) and known.keys:
@@ -150,14 +150,14 @@ class Ranges(NamedTuple):
     null: Bools
 
     def at(self, places: Any) -> "Ranges":
-        """The same part of each matrix, by what indexes them."""
+        """The same part of each matrix; `places` is an index of any kind."""
         low, high, null = (np.ascontiguousarray(matrix[places]) for matrix in self)
         return Ranges(low, high, null)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Projection:
-    """Boxes seen through columns."""
+    """Boxes, projected on columns."""
 
     columns: tuple[PlacedColumn, ...]
     ranges: Ranges
@@ -170,7 +170,7 @@ class Projection:
         return Projection(self.columns, self.ranges.at(chosen))
 
     def over(self, chosen: Sequence[int]) -> "Projection":
-        """All boxes, seen through some of the columns."""
+        """All boxes, projected on some of the columns."""
         columns = tuple(self.columns[c] for c in chosen)
         return Projection(columns, self.ranges.at((slice(None), chosen)))
 
@@ -179,7 +179,7 @@ class Projection:
         return np.array([len(column.cell) - 1 for column in self.columns], np.int64)
 
     def everything(self) -> Bools:
-        """Of which columns each box accepts everything."""
+        """Which boxes accept everything of which columns."""
         low, high, null = self.ranges
         found: Bools = null & (low == 0) & (high == self.last())
         return found
@@ -188,7 +188,7 @@ class Projection:
 def project(
     boxes: Boxes, chosen: Int64s, attributes: Sequence[int], columns: Sequence[PlacedColumn]
 ) -> Projection:
-    """Some boxes, seen through columns, which are these attributes of theirs. Those without any event are left out."""
+    """Project some boxes on columns, which are these attributes. Boxes that match no event are left out."""
     column_of = np.full(max(int(boxes.attribute.max(initial=-1)) + 1, 1), -1, np.int32)
     for number, attribute in enumerate(attributes):
         if attribute < len(column_of):
@@ -210,7 +210,7 @@ def project(
 
 
 class _Places(NamedTuple):
-    """Of each attribute the column, or -1; of column c, from start[c] on, how many places lie below each cell."""
+    """For each attribute its column, or -1; for column c, from start[c] on, how many places lie below each cell."""
 
     column_of: Int32s
     start: Int64s
@@ -226,7 +226,7 @@ def _places_before(column: PlacedColumn) -> Int32s:
 
 @kernel
 def _ranges_of(boxes: Boxes, t: int) -> int:
-    """Of how many ranges of values a test is, at least one."""
+    """The number of ranges of values that a test accepts, at least one."""
     if boxes.several[t] < 0:
         return 1
     first, past = boxes.set_start[boxes.several[t]], boxes.set_start[boxes.several[t] + 1]
@@ -238,7 +238,7 @@ def _ranges_of(boxes: Boxes, t: int) -> int:
 
 @kernel
 def _lower(counts: Int32s, most: int) -> None:
-    """Lower the numbers of ranges until no more than so many boxes come of them."""
+    """Lower the numbers of ranges until they make no more than so many boxes."""
     while True:
         total, largest = 1, 0
         for c in range(len(counts)):
@@ -301,7 +301,7 @@ def _fill(boxes: Boxes, chosen: Int64s, places: _Places, counts: Int32s) -> Rang
 
 @kernel
 def _part(boxes: Boxes, t: int, part: int, parts: int) -> tuple[int, int, bool]:
-    """The cells of one of the parts that a test's ranges are dealt out to, and whether it has NULL."""
+    """The ranges of a test are divided into parts: the cells of one part, and whether it has NULL."""
     s = boxes.several[t]
     if s < 0:
         low, high = boxes.low[t], boxes.high[t]

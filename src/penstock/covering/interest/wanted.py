@@ -1,15 +1,15 @@
-"""What anybody could want: all subscriptions merged into a small filter, so that a source reads nothing else.
+"""All subscriptions merged into one small filter, so that a source needs to read nothing else.
 
     subscriptions ─▶ plan ─▶ boxes ─▶ projection on columns ─▶ few boxes ─▶ Wanted: .sql .ranges .filters …
                     compile   from_plan                          few          wording
 
-An event that some subscription matches passes, always: each step only lets more through. What is lost is tightness:
-predicates on other columns, patterns, operators and array membership are left out, and past `at_most` boxes those are
-merged that add the least chance (`few` says how). With one column nothing better is possible; with several it is a
-heuristic.
+An event that some subscription matches always passes: each step only lets more through. Other events may pass, too:
+predicates on other columns, patterns, operators and array membership are left out, and if there are more than `at_most`
+boxes, those are merged that add the least chance (`few` says how). With one column nothing better is possible; with
+several it is a heuristic.
 
-It is of one moment. A subscription that comes later isn't in it: make it anew when subscriptions change, and start the
-reading anew with it.
+The filter is of one moment. A subscription that comes later isn't in it: make a new filter when subscriptions change,
+and start reading again with it.
 """
 
 import functools
@@ -41,12 +41,12 @@ from penstock.matching.plan import Plan
 from penstock.matching.subscription_rows import SubscriptionSource
 
 AT_MOST, MOST = 16, 256
-_COLUMNS = 16  # that are looked at if nobody names them
+_COLUMNS = 16  # columns that are used if none are named
 _WIDTH = 100  # of a line of `str`
 
 
 class Hull(NamedTuple):
-    """All events that are wanted lie between these values, both included; None: without end."""
+    """All events that are wanted lie between these values, both included; None means no end."""
 
     low: Any
     high: Any
@@ -55,7 +55,7 @@ class Hull(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """A condition that every event satisfies which some subscription matches, in every form but Spark's."""
+    """A condition that every event satisfies which some subscription matches, in every form except Spark's."""
 
     boxes: tuple[Box, ...]
     schema: Schema
@@ -65,7 +65,7 @@ class Wanted:
 
     @functools.cached_property
     def conditions(self) -> tuple[tuple[ColumnCondition, ...], ...]:
-        """The boxes in literals: what all the forms below say."""
+        """The boxes in literals, from which all the forms below are made."""
         found = [conditions_of(box, self._type) for box in self.boxes]
         if () in found:
             return ((),)
@@ -91,8 +91,8 @@ class Wanted:
     def sql(self) -> str:
         """As a condition that Spark SQL, DuckDB and Penstock read alike.
 
-        Names that need quotes have double quotes, which Spark doesn't take: see `spark_sql`. To Spark `column` is
-        better, since it knows what to do about NaN.
+        Names that need quotes have double quotes, which Spark doesn't take: see `spark_sql`. For Spark `column` is
+        better, since it takes care of NaN.
         """
         return Speech().filter(self.conditions)
 
@@ -103,9 +103,9 @@ class Wanted:
 
     @functools.cached_property
     def ranges(self) -> dict[str, Hull]:
-        """For each column that every box asks for, between which values, and whether NULL is wanted.
+        """For each column that every box tests, the values between which it lies, and whether NULL is wanted.
 
-        That is what minima and maxima of files, row groups and partitions can be compared with.
+        Minima and maxima of files, row groups and partitions can be compared with these.
         """
         found: dict[str, Hull] = {}
         for name in self.columns:
@@ -121,10 +121,10 @@ class Wanted:
 
     @property
     def filters(self) -> list[arrow_filters.ArrowConjunction] | None:
-        """As `filters` of `pyarrow.parquet.read_table`; None is everything.
+        """As `filters` of `pyarrow.parquet.read_table`; None means everything.
 
-        Such filters can't ask for NULL, or for NaN above a value: there the column is left out. `expression` can. No
-        event at all is said as a column that is in an empty list.
+        Such filters can't accept NULL, or NaN above a value: then the column is left out. `expression` can. If no event
+        is wanted, they ask for a column in an empty list.
         """
         found = arrow_filters.lists(self.conditions, self.nan)
         if found == []:
@@ -132,7 +132,7 @@ class Wanted:
         return found
 
     def expression(self, schema: pa.Schema | None = None) -> Any:
-        """As an expression for `pyarrow.dataset`; with its schema where timestamps have no zone or nanoseconds.
+        """As an expression for `pyarrow.dataset`. Give its schema if timestamps have no zone, or nanoseconds.
 
         >>> import penstock
         >>> subs = penstock.Subscriptions({"price": "bigint"}); _ = subs.subscribe("ann", "price IN (6, 7)")
@@ -145,7 +145,7 @@ class Wanted:
     def share(self) -> float | None:
         """The share of events that are expected to pass; None without statistics.
 
-        Columns that these don't know are taken to be spread over the constants that the boxes have.
+        Columns without statistics are taken to be spread over the constants that the boxes have.
         """
         if self.statistics is None:
             return None
@@ -183,7 +183,7 @@ def find_boxes(
     at_most: int,
     statistics: Statistics | None,
 ) -> tuple[Box, ...]:
-    """At most so many boxes over some columns that hold what any live subscription of a plan matches."""
+    """At most so many boxes over some columns that contain every event a live subscription of a plan matches."""
     found = plan_boxes(plan)
     chosen = np.flatnonzero(live[found.boxes.box_region])
     domains = _columns(found, plan.schema, columns, chosen)
@@ -253,7 +253,7 @@ def _together(layers: Sequence[Layer], now: int) -> Rows:
 def _columns(
     found: PlanBoxes, schema: Schema, named: Iterable[str | Path] | None, chosen: Int64s
 ) -> dict[int, Domain]:
-    """The attributes that are looked at, by number."""
+    """The attributes that are used, by number."""
     known = {
         path: (n, domain)
         for n, (path, domain) in enumerate(zip(found.paths, found.domains, strict=True))
@@ -274,7 +274,7 @@ def _columns(
 
 
 def _selective(boxes: Boxes, domains: dict[int, Domain], chosen: Int64s) -> dict[int, Domain]:
-    """The attributes that most is asked of: by how much of its cells a test leaves out, summed over all boxes."""
+    """The attributes with the most selective tests, by the share of cells left out, summed over all boxes."""
     _, tests = items_of(boxes.box_start, chosen)
     attribute = boxes.attribute[tests]
     last = np.zeros(max(int(attribute.max(initial=-1)), max(domains, default=0)) + 1)

@@ -1,20 +1,21 @@
-"""Values said in literals: keys back to what one writes in SQL, or hands to Spark and Arrow.
+"""Turns keys back into values, and values into SQL.
 
 It is the inverse of `language.literals`. A value is a Python object: bool, int, float, Decimal, str, date, datetime in
-UTC. Ends of intervals can be said in two ways, `< 600` and `<= 599.9999`, of which the shorter is taken.
+UTC. The end of an interval can be written in two ways, `< 600` and `<= 599.9999`; the shorter is taken.
 
-What is said means the same to Spark SQL, DuckDB and Penstock's own language. Therefore
+The SQL means the same to Spark, DuckDB and Penstock. Therefore:
 
-    doubles       have an exponent, lest they be read as decimals or, beside a column of floats, as floats; but for
-                  those that a float holds and that are short enough for that not to matter
-    zero          is the range from -0.0 to 0.0 (`ZERO`), and what begins at zero begins at -0.0: they are equal to all,
-                  but not to the hash tables and dictionaries by which Arrow and Parquet look for values
-    timestamps    are strings that end in Z: TIMESTAMP '…' means the session's zone to Spark, and TIMESTAMPTZ nothing
-    names         go between double quotes only if they must; Spark takes backticks there (`Speech`)
+    doubles       have an exponent, so that they aren't read as decimals or, compared with a column of floats, as
+                  floats. Only short ones that a float holds exactly have none, since it doesn't matter there
+    zero          is the range from -0.0 to 0.0 (`ZERO`), and a range from zero on begins at -0.0: all three take the
+    two
+                  for equal, but the hash tables and dictionaries by which Arrow and Parquet look for values don't
+    timestamps    are strings that end in Z: TIMESTAMP '…' means the session's zone to Spark, which has no TIMESTAMPTZ
+    names         are quoted only if they must be: with double quotes, for Spark with backticks (`Speech`)
 
-and where a key can't be said so that all understand it, what is said is a little wider, which is sound: strings that
-hold NUL (no filter can), a backslash (an escape to Spark) or ${ (a variable to Spark) or that are longer than
-`MOST_CHARACTERS`, times outside the years 1 to 9999, infinities.
+Some keys can't be written so that all three understand them. Then the condition is a little wider, which is sound.
+These are strings that hold NUL (no filter can), a backslash (an escape to Spark) or ${ (a variable to Spark) or that
+are longer than `MOST_CHARACTERS`; times outside the years 1 to 9999; and infinities.
 """
 
 import datetime
@@ -35,29 +36,29 @@ from penstock.language.types import Kind, Scalar, Type
 from penstock.language.values import Values
 
 MOST_POINTS = 32
-"""Of an IN list."""
+"""The most values of an IN list."""
 MOST_CHARACTERS = 200
-"""Of a string."""
+"""The most characters of a string."""
 _LARGEST = 1.7976931348623157e308
 _STRING = Scalar(Kind.STRING)
 _UNSAYABLE = re.compile(r"[\0\\]|\$\{")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_SHORT_DIGITS = 7  # that a float holds, as a whole number and as a decimal
+_SHORT_DIGITS = 7  # digits that a float holds, in whole numbers and in decimals
 
 
 class End(NamedTuple):
-    """An end of a range, and whether it belongs to it."""
+    """An end of a range, and whether the range includes it."""
 
     value: Any
     included: bool
 
     def sign(self, is_low: bool) -> str:
-        """How it is compared with: >= or > if it is the low end, <= or < if it is the high one."""
+        """The operator to compare with it: >= or > if it is the low end, <= or < if it is the high one."""
         return (">" if is_low else "<") + "=" * self.included
 
 
 class Range(NamedTuple):
-    """From an end to another; None: without end."""
+    """A range between two ends; None means no end."""
 
     low: End | None
     high: End | None
@@ -68,17 +69,17 @@ _LAST = {
     Kind.DATE: End(datetime.date.max, False),
     Kind.TIMESTAMP: End(datetime.datetime.max.replace(tzinfo=datetime.UTC), False),
 }
-"""Past the last value that can be said."""
+"""The low ends of ranges past the last value that can be written."""
 
 ZERO = Range(End(-0.0, True), End(0.0, True))
-"""What the double 0 is said as."""
+"""How the double 0 is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnCondition:
-    """What is asked of one column: NULL, one of several values, or one within a range. Any of them is enough.
+    """A condition on one column: that it is NULL, one of several values, or within a range. Any of these is enough.
 
-    One range without ends means all values, NULL left out.
+    One range without ends means all values except NULL.
     """
 
     path: Path
@@ -94,7 +95,7 @@ class ColumnCondition:
         return is_double and any(r.high is None and r.low is not None for r in self.ranges)
 
     def hull(self) -> Range:
-        """The range around all values; the ends belong to it. Without values it has no ends."""
+        """The range around all values, ends included. Without values it has no ends."""
         lows: list[Any] = [r.low and r.low.value for r in self.ranges] + list(self.points)
         highs: list[Any] = [r.high and r.high.value for r in self.ranges] + list(self.points)
         low = None if not lows or None in lows else from_end(min(lows))
@@ -102,18 +103,18 @@ class ColumnCondition:
 
 
 def from_end(value: Any) -> End:
-    """The end that belongs to a range from a value on: from 0.0 on is from -0.0 on."""
+    """The low end of a range from a value on. A range from 0.0 on begins at -0.0."""
     return End(-0.0 if isinstance(value, float) and value == 0 else value, True)
 
 
 def conditions_of(box: Box, types: Callable[[Path], Type]) -> tuple[ColumnCondition, ...]:
-    """What a box asks, column by column. What can't be said is left out."""
+    """The conditions of a box, column by column, without those that can't be written."""
     found = (word_values(path, values, types(path)) for path, values in box)
     return tuple(condition for condition in found if condition is not None)
 
 
 def word_values(path: Path, values: Values, type_: Type) -> ColumnCondition | None:
-    """Some values of a column in literals; None if all that can be said of them is that they are values or NULL."""
+    """Some values of a column in literals; None if the condition would accept every value and NULL."""
     if not isinstance(type_, Scalar) or values.intervals == ((None, None),):
         ranges = (Range(None, None),) if values.intervals else ()
         if ranges and values.null:
@@ -141,7 +142,7 @@ def word_values(path: Path, values: Values, type_: Type) -> ColumnCondition | No
 
 
 def _points(start: Any, end: Any, type_: Scalar, most: int) -> list[Any] | None:
-    """The values of an interval one by one, if there are so few that can be said."""
+    """The values of an interval one by one, if there are no more than `most` and all can be written."""
     line = line_of(type_)
     key = line.first if start is None else start
     found: list[Any] = []
@@ -160,7 +161,7 @@ def _points(start: Any, end: Any, type_: Scalar, most: int) -> list[Any] | None:
 
 
 def value_of(key: Key, type_: Scalar) -> Any | None:
-    """The value that has a key; None if there is none that can be said."""
+    """The value that has a key; None if there is no such value, or it can't be written."""
     value = key_value(key, type_)
     if isinstance(value, str):
         return None if len(value) > MOST_CHARACTERS or _UNSAYABLE.search(value) else value
@@ -173,7 +174,7 @@ def value_of(key: Key, type_: Scalar) -> Any | None:
 
 
 def _low(key: Key | None, type_: Scalar) -> End | None:
-    """The end that says: from a key on."""
+    """The low end of a range from a key on."""
     if key is None:
         return None
     end = _either(key, type_, True)
@@ -186,7 +187,7 @@ def _low(key: Key | None, type_: Scalar) -> End | None:
 
 
 def _high(key: Key | None, type_: Scalar) -> End | None:
-    """The end that says: up to but without a key."""
+    """The high end of a range up to a key, which isn't included."""
     if key is None:
         return None
     end = _either(key, type_, False)
@@ -202,13 +203,13 @@ def _high(key: Key | None, type_: Scalar) -> End | None:
 
 
 def _either(key: Key, type_: Scalar, is_low: bool) -> End | None:
-    """An end at a key, or at the one before it, whichever is shorter; None if neither can be said."""
+    """An end at a key, or at the one before it, whichever is shorter; None if neither can be written."""
     ends = []
     for at, included in ((key, is_low), (_previous(key, type_), not is_low)):
         value = None if at is None else value_of(at, type_)
         if value is not None:
             ends.append(from_end(value) if is_low and included else End(value, included))
-    # Whole numbers and days are said as people count them.
+    # People count whole numbers and days: there, an end that is included is preferred.
     counted = type_.kind in (Kind.INTEGER, Kind.DATE)
 
     def length(end: End) -> tuple[int, bool]:
@@ -218,7 +219,7 @@ def _either(key: Key, type_: Scalar, is_low: bool) -> End | None:
 
 
 def _previous(key: Key, type_: Scalar) -> Key | None:
-    """The key before a key, if it can be said which."""
+    """The key before a key; None if it isn't known."""
     if not isinstance(key, bytes):
         return key - 2 if type_.kind is Kind.DOUBLE and key == 0 else key - 1
     if type_.is_wide:
@@ -227,7 +228,7 @@ def _previous(key: Key, type_: Scalar) -> Key | None:
 
 
 def _sayable_head(key: bytes) -> str:
-    """The longest beginning of a string that can be said."""
+    """The longest beginning of a string that can be written."""
     text = key.decode(errors="replace").partition("\ufffd")[0][:MOST_CHARACTERS]
     found = _UNSAYABLE.search(text)
     return text if found is None else text[: found.start()]
@@ -238,7 +239,7 @@ def _sayable_head(key: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """How names that aren't plain are quoted."""
+    """Writes conditions as SQL, with this quote around names that aren't plain."""
 
     quote: str = '"'
 
@@ -257,7 +258,7 @@ class Speech:
             return "TRUE"
         if len(texts) == 1:
             return texts[0]
-        # Parentheses around what has an AND beside that of a BETWEEN.
+        # Parentheses around texts with another AND than that of one BETWEEN.
         plain = [text.count(" AND ") <= (" BETWEEN " in text) for text in texts]
         return " OR ".join(t if p else f"({t})" for t, p in zip(texts, plain, strict=True))
 
@@ -289,10 +290,10 @@ class Speech:
 
 
 def _halves(condition: ColumnCondition) -> list[ColumnCondition]:
-    """NULL, points or a range with two ends: as two conditions, one for each end of the range.
+    """A condition that accepts NULL or points beside a range with two ends, as two conditions: one for each end.
 
-    A normal form keeps those as one conjunction. `x IS NULL OR x BETWEEN …` has two, and several columns of that kind
-    have the product of them.
+    In a normal form the two are one conjunction. `x IS NULL OR x BETWEEN …` would be two conjunctions, and several such
+    columns the product of these.
     """
     if not ((condition.null or condition.points) and len(condition.ranges) == 1):
         return [condition]
@@ -335,7 +336,7 @@ def literal(value: Any) -> str:
 
 
 def instant(value: datetime.datetime) -> str:
-    """A time in UTC, as everybody reads it."""
+    """A time in UTC, in a form that Spark, DuckDB and Penstock read alike."""
     return value.replace(tzinfo=None).isoformat(" ") + "Z"
 
 
@@ -348,7 +349,7 @@ def _double_text(value: float) -> str:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name is one without quotes, to everybody."""
+    """Whether a name needs no quotes in Spark, DuckDB and Penstock."""
     return bool(_PLAIN_NAME.fullmatch(name)) and name.lower() not in _WORDS
 
 

@@ -1,7 +1,7 @@
-"""The highest number that was dropped of each feed: who asks for it, or for one before it, has missed something.
+"""The highest number that was dropped of each feed: a reader that asks for it, or an earlier one, has missed something.
 
-Kept in values of some thousand subscriptions each, since a segment that goes may concern a million of them. A
-subscription that has ended is forgotten: when its rows go, nothing of it stays.
+The numbers are kept in values of some thousand subscriptions each, since a dropped segment may concern a million of
+them. A subscription that has ended is forgotten: when its rows are dropped, nothing of it stays.
 """
 
 import numpy as np
@@ -12,12 +12,12 @@ from penstock.delivery.feeds.feed_database import Session
 from penstock.delivery.feeds.feed_rows import pack, unpack
 from penstock.delivery.feeds.segments import Segment, all_pairs
 
-_BUCKET = 12  # bits of a subscription that are not in the number of its value
+_BUCKET = 12  # low bits of a subscription's id: the others are the number of its bucket, that is of its value
 _LASTS = pa.schema([("subscription", pa.int64()), ("number", pa.int64())])
 
 
 def highest_dropped(session: Session, wanted: Int64s) -> Int64s:
-    """The highest number that was dropped of each of some feeds; 0 where none was."""
+    """The highest number that was dropped of each of some feeds; 0 where nothing was dropped."""
     found = np.zeros(len(wanted), np.int64)
     buckets = wanted >> _BUCKET
     for bucket in distinct(buckets).tolist():
@@ -30,7 +30,7 @@ def highest_dropped(session: Session, wanted: Int64s) -> Int64s:
 
 
 def note_dropped(session: Session, segment: Segment) -> None:
-    """Write down what is dropped with a segment, the oldest that there is."""
+    """Write down what is dropped with a segment, which must be the oldest."""
     subscriptions, numbers = all_pairs(session, segment)
     lasts = np.flatnonzero(np.diff(subscriptions, append=-1))
     subscriptions, numbers = subscriptions[lasts], numbers[lasts]
@@ -41,7 +41,7 @@ def note_dropped(session: Session, segment: Segment) -> None:
     for bucket in touched.tolist():
         here = buckets == bucket
         _update(session, bucket, (subscriptions[here], numbers[here]), ended)
-    # All that they had is gone with this segment, or they are mentioned until it is.
+    # Those without rows after this segment are done with; the others stay until theirs are dropped.
     session.run("DELETE FROM feed_forgotten WHERE number <= ?", segment.ends)
 
 

@@ -1,7 +1,6 @@
-"""What a feed store asks of a database: a few tables, transactions, and one writer at a time.
+"""What a feed store needs of a database: a few tables, transactions, and one writer at a time.
 
-`sqlite_feeds` and `postgresql_feeds` have the two that there are. All statements are the same for both; parameters are
-written as `?`.
+`sqlite_feeds` and `postgresql_feeds` provide it. All statements are the same for both; parameters are written as `?`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,10 +8,10 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 FORMAT = 1
-"""Of tables and values. A store of another format is refused."""
+"""The format of tables and values. A store of another format is refused."""
 
 TABLES = {
-    # One row: the number of the next row, up to which rows are in segments, the first that is kept.
+    # One row: the number of the next feed row, of the first that isn't in a segment, of the first that is kept.
     "feed_state": "format BIGINT, next BIGINT, sealed BIGINT, oldest BIGINT",
     "feed_progress": "query TEXT PRIMARY KEY, kind TEXT, batch BIGINT",
     "feed_blocks": (
@@ -52,15 +51,15 @@ class FeedDatabase(Protocol):
         ...
 
     def writing(self) -> AbstractContextManager[Session]:
-        """A transaction, for which others that write wait. It is on disk when the block ends; undone if that raises.
+        """A writing transaction: other writers wait for it. It is on disk when the block ends; undone if that raises.
 
-        What such a transaction reads was committed by the one before it: so numbers that it gives out are in the order
-        in which readers get to see them.
+        It sees what the writer before it has committed. So the numbers that writers give out are in the order in which
+        readers get to see them.
         """
         ...
 
     def size(self) -> int:
-        """Bytes that it takes."""
+        """The bytes that it takes."""
         ...
 
     def close(self) -> None:
@@ -69,7 +68,7 @@ class FeedDatabase(Protocol):
 
 
 def create_statements(value: str) -> list[str]:
-    """What makes the tables; `value` is the type of bytes."""
+    """The statements that make the tables; `value` is the database's type for bytes."""
     tables = [
         f"CREATE TABLE IF NOT EXISTS {name} ({columns.format(value=value)})"
         for name, columns in TABLES.items()

@@ -1,12 +1,12 @@
-"""What a feed holds, and in which form it is kept.
+"""The rows of feeds, and the form in which they are kept.
 
     row        what was published and matched, once for all its readers; it has a number, its place in the store
-    readers    the subscriptions that get it
+    readers    the subscriptions that get a row
     offset     of a feed: the number from which to read on
     block      rows that follow each other, as one value of the database: an Arrow batch, compressed
 
 A notification of a feed is a row as one of its readers gets it. Its text is put together when it is sent
-(`notification`): what a hundred readers get is kept once.
+(`notification`), so a row that a hundred readers get is kept once.
 """
 
 import itertools
@@ -30,28 +30,28 @@ APPENDED = pa.schema(
         pa.field("position", pa.int64()),
     ]
 )
-"""Rows as they are appended. `id` is that of a notification without the subscription, `body` a JSON object that isn't
-empty, `position` says in which order rows of a micro-batch are kept (NULL: after those that have one)."""
+"""Rows as they are appended. `id` is the id of a notification without the subscription, `body` a JSON object that isn't
+empty. `position` says in which order rows of a micro-batch are kept (NULL: after those that have a position)."""
 
 METADATA = pa.field("metadata", pa.list_(pa.string()))
-"""A column that rows may have besides: for each of the readers the metadata of the subscription, as a JSON object, or
+"""A further column that rows may have: for each of the readers the metadata of the subscription, as a JSON object, or
 NULL."""
 
 _KEPT = pa.schema(list(APPENDED)[:3])
 _KEPT_WITH_METADATA = _KEPT.append(METADATA)
-_MOST_BYTES = 32 * 1024  # of a block, before it is compressed: what is read for the sake of one row
+_MOST_BYTES = 32 * 1024  # of a block, before it is compressed: to read one row, this much is read
 _ENVELOPE = 64  # bytes of a notification besides its body, about
 _PAIR = 8  # bytes of a reader
 _CODEC = pa.Codec("lz4")  # a third of the size; zstd: a sixth, for four times the time
 _FEW = (
-    16  # rows of a block that are taken one by one: Arrow's own way costs as much before it begins
+    16  # up to so many rows of a block are taken one by one: Arrow's `take` costs as much to begin
 )
 _HEADER = 8  # bytes that say how large a value is
 _HAS_METADATA = 1 << 56  # in the header of a block
 
 
 class RowMetadata(NamedTuple):
-    """What the readers of a row have beside their texts. They may be many: it is looked up when it is asked for."""
+    """The metadata of the readers of a row. There may be many, so metadata are looked up when they are asked for."""
 
     readers: pa.Array
     texts: pa.Array
@@ -64,7 +64,7 @@ class RowMetadata(NamedTuple):
 
 
 class FeedRow(NamedTuple):
-    """A row: `id` is that of its notifications without the subscription, `body` a JSON object."""
+    """A row. `id` is the id of its notifications without the subscription, `body` a JSON object."""
 
     number: int
     id: str
@@ -73,7 +73,7 @@ class FeedRow(NamedTuple):
     metadata: RowMetadata | None = None
 
     def metadata_of(self, subscription: int) -> str | None:
-        """What a subscription had beside its text when it was matched, as a JSON object; None if nothing."""
+        """The metadata that a subscription had when it was matched, as a JSON object; None if it had none."""
         return None if self.metadata is None else self.metadata.of(subscription)
 
 
@@ -90,7 +90,7 @@ class FeedPage:
 
 
 class PageInMaking:
-    """A page that is being filled, row by row, until it has as much as it may. It has one row at least."""
+    """A page that is being filled, row by row, up to its bounds. It takes at least one row."""
 
     def __init__(self, most_rows: int, most_bytes: int) -> None:
         self.rows: list[tuple[int, FeedRow]] = []
@@ -99,7 +99,7 @@ class PageInMaking:
         self._bytes = most_bytes
 
     def add_all(self, rows: list[FeedRow], readers: list[int]) -> bool:
-        """Add rows with who gets each; those of one row follow each other. False if there was no room for all."""
+        """Add rows, each with one reader; a row with several readers is repeated. False if not all had room."""
         for row, reader in zip(rows, readers, strict=True):
             size = len(row.body) + len(row.metadata_of(reader) or "") + _ENVELOPE
             full = self._rows <= 0 or self._bytes < size
@@ -113,7 +113,7 @@ class PageInMaking:
 
 
 def notification(row: FeedRow, subscription: int) -> str:
-    """What a subscription is told, as a JSON object.
+    """The notification that a subscription gets of a row, as a JSON object.
 
     >>> notification(FeedRow(5, "12", "filter", '{"event":{"price":7}}'), 3)
     '{"id":"12-3","kind":"filter","subscription":3,"event":{"price":7}}'
@@ -134,7 +134,7 @@ class FeedBlock:
 
     @property
     def end(self) -> int:
-        """The number after its last."""
+        """The number after its last row."""
         count: int = self.data.num_rows
         return self.first + count
 
@@ -197,7 +197,7 @@ def numbers_for(pairs: tuple[Int64s, Int64s], wanted: Int64s, offset: int) -> tu
 
 
 def divide_rows(rows: pa.Table, first: int, kind: str) -> list[FeedBlock]:
-    """Rows to be appended as blocks, in the order of their positions, numbered from `first` on."""
+    """Divide rows that are appended into blocks, in the order of their positions, numbered from `first` on."""
     if missing := [name for name in APPENDED.names if name not in rows.schema.names]:
         raise FeedError(
             f"rows of a feed have {', '.join(APPENDED.names)}: there is no {missing[0]}"
@@ -234,7 +234,7 @@ def _text_sizes(lists: pa.ListArray) -> pa.Array:
 
 
 def pack(batch: pa.RecordBatch, header: int = 0) -> bytes:
-    """A batch as a value of the database. `header`: a bit above those that say its size."""
+    """A batch as a value of the database. `header` is a flag above the bits of its size."""
     plain = batch.serialize()
     size: int = plain.size
     packed: bytes = _CODEC.compress(plain, asbytes=True)
@@ -242,7 +242,7 @@ def pack(batch: pa.RecordBatch, header: int = 0) -> bytes:
 
 
 def unpack(value: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch of a value. FeedError if it is none."""
+    """The batch in a value. FeedError if the value is damaged."""
     view = memoryview(value)
     try:
         size = int.from_bytes(view[:_HEADER], "little") & (_HAS_METADATA - 1)
@@ -259,7 +259,7 @@ def pack_block(block: FeedBlock) -> bytes:
 
 
 def unpack_block(first: int, kind: str, value: bytes) -> FeedBlock:
-    """The block of a value."""
+    """The block in a value."""
     more = int.from_bytes(value[:_HEADER], "little") & _HAS_METADATA
     return FeedBlock(first, kind, unpack(value, _KEPT_WITH_METADATA if more else _KEPT))
 

@@ -1,11 +1,12 @@
 """Feeds as a sink: exactly once, by the number of the micro-batch.
 
-Spark makes the text of each row, the driver collects them and appends them to the feed store, in one transaction with
-the number. A micro-batch must fit the driver's memory; what many subscribers get is in it once.
+Spark makes the text of each row. The driver collects the rows and appends them to the feed store, in one transaction
+with the number. A micro-batch must fit the driver's memory; a row that many subscribers get is in it once.
 
-Two attributes of an event are reserved for who publishes it: `_position`, a number that says in which order events were
-accepted, and `_time`, when that was. They aren't shown as attributes. `_position` is the notification's id, and the
-order in which rows of a micro-batch are kept; `_time` becomes `published`. So it is of the events in a digest.
+Two attributes of an event are reserved for its publisher: `_position`, a number that says in which order events were
+accepted, and `_time`, when the event was. They aren't shown as attributes. `_position` becomes the notification's id,
+and the order in which rows of a micro-batch are kept; `_time` becomes `published`. The same is done to the events in a
+digest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,8 +47,8 @@ _TOLD = (EVENT, MESSAGE, DOCUMENT, DIGEST)
 class FeedSink:
     """A feed store: `url` is a path (`feeds.db`), `sqlite:///feeds.db` or `postgresql://user@host/database`.
 
-    It is made if it isn't there. A file must be on a disk of the machine that the driver runs on. Pipelines that write
-    to one store have different names as `stream`, unless their notifications are of different kinds.
+    It is made if it isn't there. A file must be on a disk of the machine that the driver runs on. If several pipelines
+    write notifications of one kind to a store, each must have a `stream` of its own.
     """
 
     url: str
@@ -89,7 +90,7 @@ def feed_rows(rows: DataFrame) -> DataFrame:
     event = _Published(F.col(EVENT), _fields(rows.schema, EVENT))
     parts = [_part(name, rows.schema, event) for name in told]
     body = F.to_json(F.struct(*parts, event.time.alias(_PUBLISHED)), _JSON)
-    if MESSAGE in told:  # of a table's tuple, NULL is a value like others
+    if MESSAGE in told:  # in a table's tuple, NULL is a value like others
         message = F.to_json(F.struct(MESSAGE), {**_JSON, "ignoreNullFields": "false"})
         body = F.when(F.col(MESSAGE).isNotNull(), message).otherwise(body)
     positions = [F.col(POSITION).cast("bigint"), event.position, _document_number(rows.schema)]
@@ -107,7 +108,7 @@ def feed_rows(rows: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Published:
-    """An event, and what it says of its publication: NULL if it doesn't."""
+    """An event, and the position and time of its publication; NULL if it doesn't have them."""
 
     event: Column
     fields: Mapping[str, DataType]
@@ -128,7 +129,7 @@ class _Published:
 
     @property
     def attributes(self) -> Column:
-        """The event without what is reserved."""
+        """The event without the reserved attributes."""
         reserved = [name for name in (PUBLISHED_AS, PUBLISHED_AT) if name in self.fields]
         if not reserved:
             return self.event.alias(EVENT)
@@ -143,7 +144,7 @@ def _part(name: str, schema: StructType, event: _Published) -> Column:
 
 
 def _digest(schema: StructType) -> Column:
-    """A digest, whose entries are as feeds would have them: with the same ids, and without what is reserved."""
+    """A digest, whose entries are as in a feed: with the same ids, and without the reserved attributes."""
     kind = schema[DIGEST].dataType
     assert isinstance(kind, StructType)
     entries = kind[_ENTRIES].dataType
@@ -169,7 +170,7 @@ def _text_unless_empty(metadata: Column) -> Column:
 
 
 def _document_number(schema: StructType) -> Column:
-    """The id of a document if that is a number."""
+    """The id of a document, if it is a number."""
     if isinstance(_fields(schema, DOCUMENT).get("id"), IntegralType):
         return F.col(DOCUMENT).getField("id").cast("bigint")
     return F.lit(None).cast("bigint")

@@ -3,12 +3,12 @@
     append ─▶ blocks ─▶ sealed into segments ─▶ dropped          one counter numbers all rows, in the order of commit
                  └──────────┴─▶ read one feed, or several together
 
-What holds:
+Guarantees:
 
-- A micro-batch is there with all its rows and its number, or not at all; one that is there already adds nothing.
-- Numbers grow in the order of commit. Who has read up to the tail never misses what is appended later.
-- A read gives every notification of its feeds from its offset on, in order and without a gap, or raises `RowsDropped`:
-  exactly if one of them was dropped.
+- A micro-batch is there with all its rows and its number, or not at all. Appending it again adds nothing.
+- Numbers grow in the order of commit. A reader that has read up to the tail never misses rows that are appended later.
+- A read gives every notification of its feeds from its offset on, in order and without a gap. If one of them was
+  dropped, and only then, it raises `RowsDropped`.
 
 The methods block; they may be called from any thread. Several processes may have a store open.
 """
@@ -46,9 +46,9 @@ from penstock.delivery.feeds.segments import (
 from penstock.delivery.sinks import Batch
 
 LIVE = "live"
-"""The query of the live matcher: its batches are numbered by the last position that they cover."""
+"""The live matcher as a query: its batches are numbered by the last position that they cover."""
 
-_DELETED = 256  # blocks in a transaction
+_DELETED = 256  # blocks that are deleted in one transaction
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class FeedStore:
         if not found:
             with database.writing() as session:
                 found = session.all("SELECT format FROM feed_state")
-                if not found:  # nobody else was here meanwhile
+                if not found:  # no other process has done it meanwhile
                     found = [(FORMAT,)]
                     session.insert("feed_state", [(FORMAT, 1, 1, 1)])
         if found[0][0] != FORMAT:
@@ -102,8 +102,9 @@ class FeedStore:
     def append(self, rows: pa.Table, batch: Batch, stream: str = "") -> bool:
         """Add the rows of a micro-batch (`APPENDED`), sorted by position. False if it is there already.
 
-        One that is there, or one before it: the numbers of a query's micro-batches grow. Of each kind and `stream`
-        there is one query besides `LIVE`: another one is refused, since its rows would be those of the first once more.
+        It counts as there if a later one of its query is, because the numbers of a query's micro-batches grow. For each
+        kind and `stream` there is one query besides `LIVE`. Another query is refused, since it would add the rows of
+        the first once more.
         """
         told = f"{batch.kind} {stream}".rstrip()
         with self._database.writing() as session:
@@ -123,7 +124,7 @@ class FeedStore:
                     "UPDATE feed_progress SET batch = ? WHERE query = ?", batch.id, batch.query
                 )
         if blocks:
-            # A crash before this does no harm: who appends next will do it.
+            # A crash before this does no harm: the next append does it.
             with self._database.writing() as session:
                 seal(session, self._limits)
         return True
@@ -139,7 +140,7 @@ class FeedStore:
         return dict(found).get(batch.query)
 
     def prune(self, now: int, retention: Retention) -> Pruned:
-        """Drop the segments that are too old or too much, each in a transaction of its own."""
+        """Drop the oldest segments, until age and size are within the retention; each in a transaction of its own."""
         segments = rows = size = 0
         while dropped := self._drop_one(now, retention):
             segments += 1
@@ -162,7 +163,7 @@ class FeedStore:
             return found[0]
 
     def _is_due(self, session: Session, now: int, retention: Retention) -> bool:
-        """Whether the oldest segment is to go, or, if there is none, what isn't sealed."""
+        """Whether the oldest segment must be dropped or, if there are no segments, the blocks that aren't sealed."""
         ((first, ended),) = session.all(
             "SELECT min(first), min(ended) FROM feed_segments WHERE first = (SELECT min(first) FROM feed_segments)"
         )
@@ -178,7 +179,7 @@ class FeedStore:
         return retention.size is not None and _kept(session)[2] > retention.size
 
     def _delete_blocks(self) -> bool:
-        """Delete some blocks of segments that are gone: few at a time, so that nobody waits long."""
+        """Delete some blocks of segments that were dropped: few at a time, so that no writer waits long."""
         with self._database.writing() as session:
             found = session.all(
                 "SELECT first FROM feed_blocks WHERE first < (SELECT oldest FROM feed_state) "
@@ -189,7 +190,7 @@ class FeedStore:
         return len(found) == _DELETED
 
     def forget(self, subscription: int) -> None:
-        """Keep nothing about a subscription that has ended, when its rows are dropped."""
+        """Note that a subscription has ended: when its rows are dropped, nothing about it is kept."""
         with self._database.writing() as session:
             state = _read_state(session)
             session.run("DELETE FROM feed_forgotten WHERE subscription = ?", subscription)
@@ -200,10 +201,10 @@ class FeedStore:
     def read(
         self, subscriptions: Sequence[int], offset: int, most_rows: int, most_bytes: int
     ) -> FeedPage:
-        """The feeds of some subscriptions from an offset on, as one: rows in order, each for all who get it.
+        """The feeds of some subscriptions from an offset on, as one feed: rows in order, each with all that get it.
 
-        -1 is the oldest offset that is kept of each. Bounds are kept but for the first row, and for a row that goes to
-        several of the subscriptions: it isn't divided. `RowsDropped` if something was dropped.
+        The offset -1 is the oldest that is kept. A page may exceed its bounds by its first row, and by a row that goes
+        to several of the subscriptions, which isn't divided. `RowsDropped` if something was dropped.
         """
         wanted = sorted_ids(subscriptions)
         with self._database.reading() as session:
@@ -224,9 +225,9 @@ class FeedStore:
         return FeedPage(page.rows, state.next, up_to_date=True)
 
     def blocks_since(self, number: int, most_bytes: int) -> tuple[list[FeedBlock], int]:
-        """Blocks from a number on, for who follows all feeds, at least one if there is any; and where to go on.
+        """Blocks from a number on, at least one if there are any, and the number to go on at: to follow all feeds.
 
-        The first may begin before the number; after it, if that was dropped.
+        The first block may begin before the number, or after it if its row was dropped.
         """
         with self._database.reading() as session:
             state = _read_state(session)
@@ -257,18 +258,18 @@ class FeedStore:
         return self._state().oldest
 
     def dropped(self, subscription: int) -> int:
-        """The highest number that was dropped of a feed; 0 if none was."""
+        """The highest number that was dropped of a feed; 0 if nothing was dropped."""
         with self._database.reading() as session:
             return int(highest_dropped(session, sorted_ids([subscription]))[0])
 
     def progress(self, query: str) -> int | None:
-        """The last micro-batch of a query that is there; of `LIVE`, the last position."""
+        """The number of the last micro-batch of a query; for `LIVE`, the last position. None if there is none."""
         with self._database.reading() as session:
             found = session.all("SELECT batch FROM feed_progress WHERE query = ?", query)
         return int(found[0][0]) if found else None
 
     def stats(self) -> FeedStats:
-        """What there is."""
+        """How much the store holds."""
         with self._database.reading() as session:
             state = _read_state(session)
             rows, pairs, size = _kept(session)
@@ -277,7 +278,7 @@ class FeedStore:
         return FeedStats(state.next, state.oldest, rows, pairs, size, segments, stored)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the store."""
         self._database.close()
 
     def __enter__(self) -> "FeedStore":
@@ -292,7 +293,7 @@ class FeedStore:
 
 
 def _fill(session: Session, page: PageInMaking, numbers: Int64s, readers: Int64s) -> bool:
-    """Put rows with these numbers, in order and perhaps several times, into a page. False if there is no more room."""
+    """Put the rows with these numbers into a page; they ascend, and may repeat. False if there is no more room."""
     at = 0
     while at < len(numbers):
         block = _block_with(session, int(numbers[at]))
@@ -306,7 +307,7 @@ def _fill(session: Session, page: PageInMaking, numbers: Int64s, readers: Int64s
 def _found(
     session: Session, state: _State, wanted: Int64s, offset: int, most: int
 ) -> Iterator[tuple[Int64s, Int64s]]:
-    """Numbers from an offset on, with the subscriptions that get them: part by part, in order."""
+    """The numbers of rows from an offset on, with the subscriptions that get them: part by part, in order."""
     for segment in segments_from(session, offset):
         yield pairs_of(session, segment, wanted, offset, most)
     blocks = session.all(

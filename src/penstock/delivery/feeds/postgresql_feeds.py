@@ -1,7 +1,7 @@
 """Feeds in a PostgreSQL database.
 
-Writers take turns by an advisory lock that a transaction holds until it is committed: what is appended by several
-processes becomes visible in the order of its numbers.
+Writers take turns by an advisory lock that a transaction holds until it is committed. So the rows that several
+processes append become visible in the order of their numbers.
 """
 
 import threading
@@ -30,7 +30,7 @@ class PostgreSQLFeeds:
         self._closed = False
         with self.reading() as session:
             if session.all("SELECT 1 WHERE to_regclass('feed_state') IS NOT NULL"):
-                return  # who opens it to read doesn't wait for who writes
+                return  # a reader that opens the feeds doesn't wait for a writer
         with self.writing() as session:
             for statement in create_statements("BYTEA"):
                 session.run(statement)
@@ -73,7 +73,7 @@ class PostgreSQLFeeds:
 
     @contextmanager
     def _connection(self) -> Iterator["Connection"]:
-        """One that nobody uses. One that something went wrong with isn't used again."""
+        """A connection that no other thread uses. After an error it isn't used again."""
         with self._guard:
             if self._closed:
                 raise FeedError("the feeds in PostgreSQL are closed")

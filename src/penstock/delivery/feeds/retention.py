@@ -23,7 +23,7 @@ class Retention:
         self.oldest(0)
 
     def oldest(self, now: int) -> int | None:
-        """What was appended before this moment may go."""
+        """The moment before which rows are too old; None if age has no limit."""
         if self.age is None:
             return None
         try:

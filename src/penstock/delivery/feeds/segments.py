@@ -1,16 +1,16 @@
-"""Segments: rows in a row, with an index that says which of them each subscription gets.
+"""Segments: rows that follow each other, with an index that says which of them each subscription gets.
 
     blocks     ▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪  ▪▪▪     numbered; the last few are in no segment
     segments   [      level 3       ][ level 2 ][1][1]
     postings   of a segment: pairs (subscription, number), sorted, some thousands in a value
 
-To append is to add blocks: each knows the readers of its rows, so that no index is touched. A reader of one feed looks
-through the last few blocks, all pairs of them. When there are enough they are *sealed*: their pairs are sorted by
-subscription, and written as postings of a new segment. When there are enough segments of a level they are merged into
-one of the next. So a reader looks into a few values of each segment, there are never many segments, and a pair is
-written three or four times in its life, always in large pieces: a B-tree of pairs would write a page for each.
+Appending only adds blocks. Each block has the readers of its rows, so no index is touched. A reader of one feed looks
+through all pairs of the last few blocks. When there are enough blocks, they are *sealed*: their pairs are sorted by
+subscription, and written as postings of a new segment. When there are enough segments of a level, they are merged into
+one of the next level. So a reader looks into a few values of each segment, and there are never many segments. A pair is
+written three or four times in its life, always in large pieces; a B-tree of pairs would write a page for each.
 
-A segment isn't merged beyond a size, or a span of time: retention drops whole ones.
+Segments aren't merged beyond a size, or a span of time, because retention drops whole segments.
 """
 
 from collections.abc import Iterable, Iterator
@@ -57,7 +57,7 @@ class Segment:
 
 
 def segments_from(session: Session, offset: int) -> list[Segment]:
-    """Those that have something at or above an offset, in order."""
+    """The segments that have rows at or above an offset, in order."""
     found = session.all(
         f"SELECT {_COLUMNS} FROM feed_segments WHERE ends > ? ORDER BY first", offset
     )
@@ -65,7 +65,7 @@ def segments_from(session: Session, offset: int) -> list[Segment]:
 
 
 def seal(session: Session, limits: SegmentLimits, *, force: bool = False) -> bool:
-    """Make a segment of the blocks that are in none, if there are enough of them, and merge segments."""
+    """Make a segment of the blocks that aren't in a segment, if there are enough of them, and merge segments."""
     ((sealed,),) = session.all("SELECT sealed FROM feed_state")
     ((count, pairs),) = session.all(
         "SELECT count(*), COALESCE(CAST(sum(pairs) AS BIGINT), 0) FROM feed_blocks WHERE first >= ?",
@@ -88,7 +88,7 @@ def seal(session: Session, limits: SegmentLimits, *, force: bool = False) -> boo
 
 
 def _merge(session: Session, limits: SegmentLimits) -> bool:
-    """Merge the last segments if enough of them have the same level, and all of it is not too much."""
+    """Merge the last segments if enough of them have the same level, and the result isn't too large."""
     rows = session.all(
         f"SELECT {_COLUMNS} FROM feed_segments ORDER BY first DESC LIMIT ?", limits.merged
     )
@@ -118,7 +118,7 @@ def _merge(session: Session, limits: SegmentLimits) -> bool:
 
 
 def _together(parts: Iterable[Pairs]) -> Pairs:
-    """Pairs of several parts whose numbers follow each other."""
+    """The pairs of several parts, sorted. The numbers of a part are above those of the part before."""
     several = list(parts)
     subscriptions = np.concatenate([part[0] for part in several])
     order = np.argsort(subscriptions, kind="stable")
@@ -158,9 +158,9 @@ def all_pairs(session: Session, segment: Segment) -> Pairs:
 def pairs_of(
     session: Session, segment: Segment, wanted: Int64s, offset: int, most: int
 ) -> tuple[Int64s, Int64s]:
-    """Numbers that some subscriptions (sorted) get of a segment from an offset on, and which of them; by number.
+    """The rows of a segment, from an offset on, that some subscriptions (sorted) get: numbers and subscriptions.
 
-    Of a single subscription all, or at least `most`.
+    They are ordered by number. For a single subscription these are all rows, or at least `most`.
     """
     if len(wanted) == 1:
         values = _pages_of_one(session, segment, int(wanted[0]), offset, most)
@@ -187,13 +187,13 @@ def _pages_of_one(
 
 
 def _pages_of_several(session: Session, segment: Segment, wanted: Int64s) -> list[bytes]:
-    """By the first pair of each page: which of them may have one of the subscriptions."""
+    """The pages that may have one of the subscriptions, as the first pair of each page says."""
     places = session.all(
         "SELECT subscription, number FROM feed_postings WHERE segment = ? ORDER BY subscription, number",
         segment.first,
     )
     firsts = np.array([subscription for subscription, _ in places], np.int64)
-    lasts = np.append(firsts[1:], np.iinfo(np.int64).max)  # it may have the first of the next one
+    lasts = np.append(firsts[1:], np.iinfo(np.int64).max)  # a page may have the next one's first
     kept = np.searchsorted(wanted, firsts) < np.searchsorted(wanted, lasts, side="right")
     found = []
     for place in np.flatnonzero(kept).tolist():

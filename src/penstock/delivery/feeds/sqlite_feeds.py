@@ -80,7 +80,7 @@ class SQLiteFeeds:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """One that nobody uses: there are as many as threads at once."""
+        """A connection that no other thread uses: there are as many as threads that work at once."""
         with self._guard:
             if self._closed:
                 raise FeedError(f"the feeds at {self._path} are closed")
@@ -116,7 +116,7 @@ class SQLiteFeeds:
         there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'feed_state'"
         with self.reading() as session:
             if session.all(there):
-                return  # who opens it to read doesn't wait for who writes
+                return  # a reader that opens the feeds doesn't wait for a writer
         with self.writing() as session:
             for statement in create_statements("BLOB"):
                 session.run(statement)
@@ -149,7 +149,7 @@ class SQLiteSession:
 
 
 def _turn_to_wal(connection: sqlite3.Connection) -> str:
-    """It needs the file for itself for a moment, and SQLite won't wait: we do."""
+    """Switch to WAL mode. This needs the file for itself for a moment, and SQLite doesn't wait for that: we do."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:

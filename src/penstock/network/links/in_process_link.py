@@ -6,14 +6,14 @@ from penstock.network.links.link import Receiver, check_name
 
 
 class Switchboard:
-    """Who has joined."""
+    """All who have joined, by name."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._receivers: dict[str, Receiver] = {}
 
     def join(self, name: str, receiver: Receiver) -> "InProcessLink":
-        """A link of somebody's own. Whoever is there already hears of it, and the other way round."""
+        """Join under a name. All who are there already hear of the newcomer, and it hears of them."""
         with self._lock:
             others = dict(self._receivers)
             self._receivers[check_name(name)] = receiver
@@ -37,7 +37,7 @@ class Switchboard:
 
 
 class InProcessLink:
-    """The link of one who has joined."""
+    """The link of one name that has joined."""
 
     def __init__(self, switchboard: Switchboard, name: str) -> None:
         self._switchboard, self._name = switchboard, name

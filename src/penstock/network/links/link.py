@@ -1,7 +1,7 @@
-"""What a broker asks of a link: frames go out, frames come in, and who can be reached is said.
+"""What a broker needs of a link: it sends frames, receives frames, and says who can be reached.
 
-Everybody on a link has a name: a broker `b1`, a client `~alice`. A directed pair of names is one key of Zenoh's, or one
-subject of NATS', however many filters there are.
+Everybody on a link has a name: a broker `b1`, a client `~alice`. A directed pair of names is one key of Zenoh, or one
+subject of NATS, however many filters there are.
 """
 
 import re
@@ -12,10 +12,10 @@ from typing import Protocol
 from penstock.base.errors import PenstockError
 
 CLIENT_MARK = "~"
-"""What names of clients begin with: a client and a broker may be called the same."""
+"""What names of clients begin with: so a client may be called like a broker."""
 
 NETWORK = "penstock"
-"""The network that a broker belongs to if nothing else is said: several may share one Zenoh, or one NATS server."""
+"""The network that a broker belongs to by default: several networks may share one Zenoh, or one NATS server."""
 
 _NAME = re.compile(rf"{CLIENT_MARK}?[A-Za-z0-9_-]{{1,100}}")
 
@@ -26,12 +26,12 @@ class NetworkError(PenstockError):
 
 @dataclass(frozen=True)
 class Receiver:
-    """Whom a link calls, from any of its threads, and one that must not be made to wait."""
+    """The functions that a link calls, from any of its threads. They must not block."""
 
     frame: Callable[[str, bytes], object]
-    """with who sent it, and the frame"""
+    """called with the name of the sender, and the frame"""
     lives: Callable[[str, bool], object]
-    """with a name, and whether it can be reached: a hint, which links that can't tell never give"""
+    """called with a name, and whether it can be reached: a hint, which some links can't give"""
 
 
 class Link(Protocol):
@@ -45,7 +45,7 @@ class Link(Protocol):
 
 
 def check_name(name: str) -> str:
-    """A name as it is, if a key can hold it.
+    """The name unchanged. NetworkError if a key can't hold it.
 
     >>> check_name("b 1")
     Traceback (most recent call last):

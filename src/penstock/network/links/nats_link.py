@@ -101,7 +101,7 @@ class NatsLink:
         try:
             if self._client.is_connected:
                 await self._client.publish(subject, frame)
-        except Exception as error:  # noqa: BLE001  it is as good as lost: a session repeats it
+        except Exception as error:  # noqa: BLE001  the frame counts as lost: a session repeats it
             _log.warning("a frame of %s bytes isn't sent: %s", f"{len(frame):,}", error)
         finally:
             with self._lock:

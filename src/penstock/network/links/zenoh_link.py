@@ -3,13 +3,13 @@
     penstock/NETWORK/links/FROM/TO     one key for each directed pair
     penstock/NETWORK/alive/NAME        a liveliness token: Zenoh says when its session is gone
 
-Reconnection, routing around a router that is gone, access control and TLS are Zenoh's, by its own configuration. What
-is set here can be set otherwise there:
+Reconnection, routing around a router that is gone, access control and TLS are Zenoh's, by its own configuration. That
+configuration can also change what is set here:
 
 - frames that a neighbour doesn't take are dropped, on the way too: a router that waited for one neighbour would hold up
   all others, and sessions repeat what is lost;
-- there is no multicast: whom to connect to stands in the settings;
-- no shared memory: a process that is killed would leave its segments behind.
+- there is no multicast: the settings name the brokers to connect to;
+- there is no shared memory: a process that is killed would leave its segments behind.
 """
 
 import json
@@ -72,7 +72,7 @@ class ZenohLink:
         ]
 
     def send(self, name: str, frame: bytes) -> None:
-        """One thread sends."""
+        """Send a frame, or drop it. Only one thread may call this."""
         publisher = self._publishers.get(name)
         if publisher is None:
             key = f"{self._keys}/links/{self._name}/{check_name(name)}"
@@ -93,7 +93,7 @@ class ZenohLink:
 
 
 def import_zenoh() -> Any:
-    """The module, or what to install."""
+    """The module. If it isn't there, a NetworkError that says what to install."""
     try:
         import zenoh
         import zenoh.handlers
@@ -105,7 +105,7 @@ def import_zenoh() -> Any:
 
 
 def check_config(config: Mapping[str, Any]) -> None:
-    """A NetworkError if Zenoh can't read a configuration of its own."""
+    """NetworkError if Zenoh can't read this configuration."""
     _config(import_zenoh(), ZenohPlace(config=config))
 
 

@@ -1,12 +1,12 @@
-"""An event as CN* carries it: what filters look at, and payloads that may have been left out (joins §5).
+"""An event as CN* carries it: a body that filters test, and payloads that may have been left out (joins §5).
 
-    body        {"edge": …, "Stocks.Symbol": "GOOG"}        always there: filters test it
+    body        {"edge": …, "Stocks.Symbol": "GOOG"}        always there
     payloads    header    which attributes, the hash of their content, who may have it, who published it
                 content   the bytes of the attributes, or nothing: the receiver has had them before
 
-The paper's three attributes are in the header: PayloadAttrs, ID and Source. Beside the source the publisher is named,
-which is the last resort. An event may have several payloads, each with a header of its own, where the paper has one:
-two tuples in one event are then recognised apart.
+The paper's three attributes are in the header: PayloadAttrs, ID and Source. Beside the source it names the publisher,
+which is asked last. An event may have several payloads, each with a header of its own, where the paper has one: so two
+tuples in one event are recognised independently.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _ID_BYTES = 16
 
 
 class PayloadHeader(msgspec.Struct, frozen=True, array_like=True):
-    """What an event says of one of its payloads, whether or not that is there."""
+    """What an event says of one of its payloads, whether or not the content is there."""
 
     attributes: tuple[str, ...]
     id: PayloadId
@@ -76,9 +76,9 @@ def payload_id(content: bytes) -> PayloadId:
 def carry_event(
     event: Mapping[str, Any], payloads: Sequence[Sequence[str]], publisher: str
 ) -> CarriedEvent:
-    """An event as it begins its way, with the attributes that its publisher calls payload, a group for each payload.
+    """An event as it begins its way. Each group of attributes in `payloads` becomes a payload.
 
-    Attributes that the event hasn't are left out of their group.
+    Attributes that the event lacks are left out of their group.
 
     >>> carried = carry_event({"symbol": "GOOG", "logo": "…", "text": "long"}, [["logo"], ["text"]], "b1")
     >>> carried.body, [header.attributes for header in carried.headers], carried.is_whole

@@ -2,9 +2,9 @@
 
     id ─▶ bitmap        a bit for each link: the neighbour has acknowledged that it got this payload there
 
-A bit says that the neighbour understands CN*, and has had the payload; not that it has it still. It is set by nothing
-but an acknowledgement, so a plain neighbour's bits are never set. All of it may be lost at any time: payloads are then
-sent again.
+A bit says that the neighbour understands CN*, and has had the payload; not that it still has it. Only an
+acknowledgement sets it, so a plain neighbour's bits are never set. The directory may be lost at any time: payloads are
+then sent again.
 """
 
 from collections import OrderedDict
@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from penstock.network.payload.carried import PayloadId
 
 ENTRY_BYTES = 24
-"""What an entry counts as: an id and a bitmap of 64 links."""
+"""The bytes that an entry counts as: an id and a bitmap of 64 links."""
 
 
 class PayloadDirectory:
-    """Entries by id, the least recently used first to go.
+    """Entries by id. The least recently used are dropped first.
 
     >>> directory = PayloadDirectory(most_bytes=2 * ENTRY_BYTES)
     >>> directory.mark(b"p", "east")
@@ -59,7 +59,7 @@ class PayloadDirectory:
             self._bitmaps.popitem(last=False)
 
     def forget_link(self, link: str) -> None:
-        """A session with a neighbour has ended: who comes back there may know nothing."""
+        """A session with a neighbour has ended: when the neighbour comes back, it may have no payloads."""
         bit = self._bits.pop(link, None)
         if bit is None:
             return

@@ -16,7 +16,7 @@ from penstock.network.payload.carried import CarriedEvent, PayloadId
 
 
 class PayloadsUnderstood(msgspec.Struct, frozen=True, tag=True):
-    """For the neighbour on a link: it may leave out these payloads there from now on."""
+    """For the neighbour on a link: from now on it may leave out these payloads there."""
 
     link: str
     ids: tuple[PayloadId, ...]
@@ -56,9 +56,9 @@ class DeliverEvent:
 
 @dataclass(frozen=True, slots=True)
 class PayloadMissed:
-    """An event couldn't be sent on a link (None: to clients here), as nobody has its payload any longer.
+    """An event couldn't be sent on a link (None: to clients here), as its payload couldn't be got.
 
-    Its publisher has it: an event that isn't accounted for is published again, whole.
+    The publisher's broker still has it, and publishes an event that isn't accounted for again, whole.
     """
 
     link: str | None

@@ -1,6 +1,6 @@
 """CN* at one node of the network: payloads that are sent over each link once (joins §5, algorithm 1 in §G, §H).
 
-    a broker calls                                 and does what it is told
+    a broker calls                                 and does what the node answers
     publish(event, payloads)                       an event of a client here
     incoming(link, carried)                        acknowledge what came, on the same link
     outgoing(carried, links, to_clients, token)    forward on links, whole or without payloads; deliver; ask
@@ -8,23 +8,24 @@
     asked(who, id), answered(who, id, content)     payloads asked for and given, by the names of nodes
     link_up, link_down, tick
 
-The node decides nothing about routing: the broker matches the body of an event, says where it goes, and this node says
+The node decides nothing about routing: the broker matches the body of an event and says where it goes; this node says
 in which shape. It is a pure state machine, and all its state is soft: directory and repository may be lost at any time
-(`forget`), or be small. The worst that follows is that a payload is sent or asked for again.
+(`forget`), or be small. At worst, a payload is then sent or asked for again.
 
 A plain node, one without CN*, passes `CarriedEvent`s on as they came, and ignores `PayloadsUnderstood`. As it never
 acknowledges anything, what it gets is always whole. Brokers of both kinds route `AskPayload` and `PayloadAnswer` to the
 broker that they name, by what they know of who is behind which link.
 
 Why everybody gets everything: a payload is left out on a link only after the neighbour has acknowledged it there in the
-same session, so the neighbour has a node like this; which asks the source, then the publisher, for what it hasn't; and
-the publisher holds it until the event is accounted for everywhere (`publish`, `published`).
+same session, so the neighbour has a node like this. That node asks the source, then the publisher, for payloads that it
+lacks. The publisher holds a payload until the event is accounted for everywhere (`publish`, `published`).
 
 Where filters test an attribute that some publisher calls payload, the broker has to match the whole event: `content_of`
-says what is here, and `outgoing` to clients asks for the rest. Publishers should call payload what nobody tests.
+fills in the payloads that are here, and `outgoing` to clients asks for the others. Publishers should call payload only
+attributes that nobody tests.
 
-joins §G leaves open what happens to later events while a payload is asked for: here they wait behind it, link by link,
-so that a link stays a FIFO.
+joins §G leaves open what happens to later events while a payload is asked for. Here they wait behind the event that
+needs it, link by link, so that a link stays a FIFO.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +46,7 @@ from penstock.network.payload.exchange import (
 from penstock.network.payload.repository import PayloadRepository
 from penstock.network.payload.waiting import Asking, Destination, WaitingEvent, WaitingEvents
 
-_TRIES = 3  # times the publisher is asked
+_TRIES = 3  # how often the publisher is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class PayloadLimits:
 
 @dataclass(slots=True)
 class PayloadCounts:
-    """What a status page shows: payloads on links."""
+    """Counts of payloads on links, for a status page."""
 
     whole: int = 0
     left_out: int = 0
@@ -119,13 +120,13 @@ class PayloadNode:
         self.directory.forget_link(link)
 
     def link_down(self, link: str) -> None:
-        """A session has ended; what waited for it is gone, as everything that was sent on it may be."""
+        """A session has ended. Events that waited for it are gone, just as events that were sent on it may be."""
         self._links.discard(link)
         self.directory.forget_link(link)
         self._waiting.forget(link)
 
     def forget(self) -> None:
-        """Lose all soft state, as a crash does. Events that wait are the broker's to send again."""
+        """Lose all soft state, as a crash does. The broker must send waiting events again."""
         self.directory.clear()
         self.repository.clear()
         self._uses.clear()
@@ -156,10 +157,9 @@ class PayloadNode:
     def incoming(
         self, link: str, carried: CarriedEvent, now: float
     ) -> tuple[CarriedEvent, list[PayloadOutput]]:
-        """An event from a neighbour: keep its payloads, acknowledge them, and let go what waited for them.
+        """Take an event from a neighbour: keep its payloads, acknowledge them, and let go what waited for them.
 
-        The event that it gives is the one to match and to hand to `outgoing`: without contents that aren't what
-        their id says.
+        Returns the event to match and to hand to `outgoing`: without contents that aren't what their id says.
         """
         contents = {h.id: c for h in carried.headers if (c := _valid(h.id, carried)) is not None}
         if len(contents) < len(carried.contents):
@@ -180,9 +180,9 @@ class PayloadNode:
     def outgoing(
         self, carried: CarriedEvent, links: Iterable[str], to_clients: bool, token: Any, now: float
     ) -> list[PayloadOutput]:
-        """Send an event on links, and to clients here if they are to get it; each in a shape that suits it.
+        """Send an event on links, and to clients here if they are to get it, each in a shape that suits it.
 
-        What can't go yet, for want of a payload, goes as soon as that has come, with the same token.
+        An event that lacks a payload goes as soon as the payload has come, with the same token.
         """
         contents: dict[PayloadId, bytes] | None = None
         found: list[PayloadOutput] = []
@@ -208,7 +208,7 @@ class PayloadNode:
     # --- payloads ------------------------------------------------------------------------------
 
     def understood(self, link: str, ids: Iterable[PayloadId]) -> None:
-        """A neighbour acknowledges payloads. In a session that is over it doesn't count."""
+        """A neighbour acknowledges payloads. This counts only while the session lasts."""
         if link in self._links:
             for id_ in ids:
                 self.directory.mark(id_, link)
@@ -221,7 +221,7 @@ class PayloadNode:
     def answered(
         self, who: str, id_: PayloadId, content: bytes | None, now: float
     ) -> list[PayloadOutput]:
-        """A node has answered; None: it hasn't it, and the next one is asked, unless it was asked meanwhile."""
+        """A node has answered. If it has no `content` to give, the next node is asked, unless it was asked already."""
         if id_ not in self._asking:
             return []
         if content is None or payload_id(content) != id_:
@@ -233,7 +233,7 @@ class PayloadNode:
         return self._release(now)
 
     def tick(self, now: float) -> list[PayloadOutput]:
-        """Time has passed: who hasn't answered isn't waited for any longer."""
+        """Time has passed: stop waiting for nodes that haven't answered in time."""
         found: list[PayloadOutput] = []
         for id_ in self._asking.overdue(now):
             found += self._ask_next(id_, now, has_denied=False)
@@ -256,7 +256,7 @@ class PayloadNode:
         return found
 
     def _lacking(self, waiting: WaitingEvent) -> set[PayloadId]:
-        """The payloads that an event needs for its destination, and hasn't."""
+        """The payloads that an event needs for its destination, and lacks."""
         ids = {header.id for header in waiting.event.headers} - waiting.contents.keys()
         link = waiting.destination
         return ids if link is None else {id_ for id_ in ids if not self.directory.has(id_, link)}
@@ -275,7 +275,7 @@ class PayloadNode:
         return ForwardEvent(link, event.with_contents(kept, here), waiting.token)
 
     def _release(self, now: float) -> list[PayloadOutput]:
-        """What can go now, or never can, of what waits."""
+        """Let go the waiting events that can go now, or that never can."""
         found: list[PayloadOutput] = []
         is_moving = True
         while is_moving:

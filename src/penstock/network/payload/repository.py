@@ -4,8 +4,8 @@
     others     the least recently used go next
     held       what clients of this node have published               never counted, never dropped: `hold`, `release`
 
-What is held is the publisher's own copy, which is durable elsewhere (a broker's outbox) for as long as the event may
-still be on its way. Everything else may be lost at any time.
+A held payload is the publisher's own copy, which is durable elsewhere (a broker's outbox) for as long as the event may
+still be on its way. All others may be lost at any time.
 """
 
 from collections import OrderedDict
@@ -31,7 +31,7 @@ class PayloadRepository:
         self._spread: OrderedDict[PayloadId, bytes] = OrderedDict()
         self._held: dict[PayloadId, list[bytes]] = {}
         self.bytes = 0
-        """What payloads that aren't held take."""
+        """The bytes of the payloads that aren't held."""
 
     def __len__(self) -> int:
         return len(self._others) + len(self._spread)
@@ -47,7 +47,7 @@ class PayloadRepository:
         return None
 
     def put(self, id_: PayloadId, content: bytes) -> None:
-        """Keep a payload, as long as there is room; one that is larger than the whole isn't kept."""
+        """Keep a payload, as long as there is room. One that is larger than the repository isn't kept."""
         if id_ in self._held or self.get(id_) is not None or len(content) > self._most:
             return
         (self._spread if self._is_spread(id_) else self._others)[id_] = content
@@ -56,16 +56,16 @@ class PayloadRepository:
             self._drop_one()
 
     def settle(self, id_: PayloadId) -> None:
-        """See whether a payload has been sent on all links meanwhile."""
+        """Check whether a payload has been sent on all links meanwhile: it is then among the first to go."""
         if id_ in self._others and self._is_spread(id_):
             self._spread[id_] = self._others.pop(id_)
 
     def hold(self, id_: PayloadId, content: bytes) -> None:
-        """Keep what a client here has published until it is released as often as it was held."""
+        """Keep a payload that a client here has published, until it is released as often as it was held."""
         self._held.setdefault(id_, []).append(content)
 
     def release(self, id_: PayloadId) -> None:
-        """One event less needs a payload that is held; others may still use it, so it is kept as any other."""
+        """One event less needs a held payload. When none does, it is kept like any other, since others may use it."""
         several = self._held.get(id_, [])
         content = several.pop() if several else None
         if content is not None and not several:
@@ -79,7 +79,7 @@ class PayloadRepository:
                 self.bytes -= len(entries.pop(id_))
 
     def ids(self) -> list[PayloadId]:
-        """The payloads that aren't held, those that go first before the others."""
+        """The payloads that aren't held; those that are dropped first come first."""
         return [*self._spread, *self._others]
 
     def clear(self) -> None:
@@ -94,6 +94,6 @@ class PayloadRepository:
             if self._is_spread(id_):
                 self.bytes -= len(content)
                 return
-            self._others[id_] = content  # a link more, or a lost directory
+            self._others[id_] = content  # not spread any longer: a new link, or a lost directory
         _, content = self._others.popitem(last=False)
         self.bytes -= len(content)

@@ -1,12 +1,12 @@
-"""Events whose payloads are apart: their columns have nulls there, and headers say what belongs into which rows.
+"""Events without their payloads: their columns have nulls there, and headers say what belongs into which rows.
 
     events     symbol  logo      headers   logo  id 5c…  rows 0, 2        contents   5c… ─▶ the bytes of one logo
                GOOG    NULL                logo  id a9…  rows 1                      a9… ─▶ of another, or left out
                ACME    NULL
                GOOG    NULL
 
-For `PayloadNode` the batch is one event with all these payloads (`carried`): its events share their fate, as those of
-a message do. A content is an Arrow batch of one row without its schema, so every type comes back as it was, and equal
+To `PayloadNode` the batch is one event with all these payloads (`carried`): its events share their fate, like those of
+a message. A content is an Arrow batch of one row without its schema, so every type comes back as it was, and equal
 values are equal bytes.
 """
 
@@ -40,7 +40,7 @@ class StrippedBatch:
 
     @property
     def size(self) -> int:
-        """About how many bytes a message with everything that is here has."""
+        """About how many bytes a message with all contents that are here has."""
         contents = sum(map(len, self.carried.contents.values()))
         return int(self.events.nbytes) + len(self.ids) + contents
 
@@ -87,7 +87,7 @@ class StrippedBatch:
 def strip_payloads(
     ids: bytes, events: pa.RecordBatch, payloads: Sequence[Sequence[str]], publisher: str
 ) -> StrippedBatch:
-    """Take the payloads of events out of them: a group of attributes that are all null is none.
+    """Take the payloads out of events. Where all attributes of a group are null, there is no payload.
 
     >>> events = pa.RecordBatch.from_pylist([{"n": 1, "logo": "…"}, {"n": 2, "logo": None}, {"n": 3, "logo": "…"}])
     >>> stripped = strip_payloads(bytes(48), events, [["logo"]], "b1")
@@ -103,7 +103,7 @@ def strip_payloads(
         for column in columns.columns:
             is_there |= column.is_valid().to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(is_there).tolist():
-            # `take`, as a slice keeps the bits of its neighbours, and equal values would differ.
+            # `take`, because a slice keeps bits of its neighbours: the bytes of equal values would differ.
             content = bytes(columns.take(pa.array([row])).serialize())
             id_ = payload_id(content)
             contents[id_] = content

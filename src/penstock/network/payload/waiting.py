@@ -1,10 +1,10 @@
-"""Events that wait for a payload, and whom it is asked of.
+"""Events that wait for a payload, and the nodes that are asked for it.
 
     queue of a destination     event ── event ── event        in order: none overtakes one that waits
     asking for a payload       source, publisher, publisher …    one after the other, each for some time
 
-A destination is a link, or None: clients here. An event that waits keeps the payloads that it has, so nothing that the
-repository drops meanwhile is asked for.
+A destination is a link, or None: clients here. An event that waits keeps the payloads that it has, so it doesn't matter
+to it what the repository drops meanwhile.
 """
 
 from collections import deque
@@ -55,14 +55,14 @@ class WaitingEvents:
         self._queues.setdefault(waiting.destination, deque()).append(waiting)
 
     def fill(self, contents: Mapping[PayloadId, bytes]) -> None:
-        """Payloads have come."""
+        """Payloads have come: give them to the events that wait for them."""
         for waiting in self._all():
             for header in waiting.event.headers:
                 if header.id in contents:
                     waiting.contents[header.id] = contents[header.id]
 
     def miss(self, id_: PayloadId, publisher: str) -> None:
-        """A payload isn't to be had of a publisher: its events without it can't go."""
+        """A payload can't be got from a publisher: the publisher's events that lack it can't go."""
         for waiting in self._all():
             for header in waiting.event.headers:
                 if (header.id, header.publisher) == (id_, publisher):
@@ -92,7 +92,7 @@ class WaitingEvents:
 
 @dataclass(slots=True)
 class Asking:
-    """Payloads that are asked for. `patience` is how long one node is waited for."""
+    """The payloads that are asked for. `patience` is how long to wait for one node."""
 
     patience: float
     _asked: dict[PayloadId, _Asking] = field(default_factory=dict)
@@ -101,22 +101,22 @@ class Asking:
         return id_ in self._asked
 
     def begin(self, id_: PayloadId, whom: list[str], publisher: str, now: float) -> str | None:
-        """Who is asked first; None if there is nobody."""
+        """Begin to ask for a payload. Returns the node to ask first; None if there is nobody to ask."""
         if not whom:
             return None
         self._asked[id_] = _Asking(whom[0], now + self.patience, whom[1:], publisher)
         return whom[0]
 
     def publisher(self, id_: PayloadId) -> str:
-        """For whose event a payload is asked for."""
+        """The publisher of the event for which a payload is asked for."""
         return self._asked[id_].publisher
 
     def asked_now(self, id_: PayloadId) -> str:
-        """Who is asked at the moment: what others answer late says nothing of it."""
+        """The node that is asked at the moment: late answers of others say nothing about it."""
         return self._asked[id_].now
 
     def next(self, id_: PayloadId, now: float, has_denied: bool) -> str | None:
-        """Who is asked after somebody who hasn't it, or doesn't answer; None if all were asked."""
+        """The node to ask after one that doesn't have the payload, or doesn't answer; None if all were asked."""
         asking = self._asked[id_]
         left = [who for who in asking.next if not has_denied or who != asking.now]
         if not left:

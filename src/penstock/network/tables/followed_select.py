@@ -1,14 +1,14 @@
-"""A select that is followed through the network: events in, a `JoinView` out, and asks. No thread, clock or disk.
+"""A select that is followed through the network: events in, a `JoinView` and asks out. No thread, clock or disk.
 
 The view takes messages in any order (`joins.versioned_view`). It asks the publisher for all that it must hold
 
 - when its filter is settled everywhere: from then on it misses no message;
-- when the publisher says that it has started, since that knows of nobody;
-- when mail was dropped, since nobody took it;
-- when it remembers more of what is gone than it holds: an answer ends all that is older than itself. So what is sent
+- when the publisher says that it has started, since it then knows of no followers;
+- when the broker has dropped mail that nobody took;
+- when it remembers more tombstones than tuples that it holds: an answer lets it forget all that is older. What is sent
   for that reason is less than what has come since the last answer.
 
-If no publisher is there, nobody answers; one that comes says so.
+If no publisher is there, nobody answers; a publisher that starts says so.
 """
 
 import logging
@@ -38,9 +38,9 @@ _FEW_TOMBSTONES = 10_000
 
 
 class FollowedSelect:
-    """See the module. What is to be published gathers in `outgoing`.
+    """See the module. Messages to be published gather in `outgoing`.
 
-    `follower` is its number in the network, `asked` one that is higher than all of its asks before.
+    `follower` is its number in the network, `asked` a number higher than those of all its earlier asks.
     """
 
     def __init__(
@@ -52,13 +52,14 @@ class FollowedSelect:
         """Why the publisher doesn't serve the select, if it doesn't."""
         self._catalog, self._publisher, self._follower = catalog, publisher, follower
         self._asked = asked
-        self._answer: tuple[int, int] | None = None  # to the last ask: its version, how many tuples
+        # The answer to the last ask: its version, how many tuples.
+        self._answer: tuple[int, int] | None = None
         self._came: dict[int, set[int]] = {}  # by version: which tuples of an answer have come
         self._is_complete = False
 
     @property
     def filters(self) -> tuple[str, str]:
-        """What to subscribe to: what all get who follow such a select, and what is for this one."""
+        """The filters to subscribe to: for what all followers of such a select get, and for what only this one gets."""
         join = self.view.select.join
         return (
             followed_filter(join, self._catalog, self._publisher),
@@ -71,7 +72,7 @@ class FollowedSelect:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all has come that the publisher sent in answer to the last ask."""
+        """Whether everything has come that the publisher sent in answer to the last ask."""
         return self._is_complete
 
     def ask(self) -> None:
@@ -84,7 +85,10 @@ class FollowedSelect:
         self._say(LEFT)
 
     def take(self, events: Iterable[Mapping[str, Any]]) -> RowChanges:
-        """What has come; what of the result it changed. What is no message to this view is logged and left out."""
+        """Take events that have come. Returns what they change of the result.
+
+        Events that aren't messages to this view are logged and left out.
+        """
         messages: list[tuple[int, Message]] = []
         must_ask = False
         for event in events:
@@ -103,14 +107,14 @@ class FollowedSelect:
         return changes
 
     def _read(self, event: Mapping[str, Any]) -> tuple[int, Message] | None:
-        """A message and its version; None if there is none that the view can take."""
+        """The message of an event, and its version; None if the view can't take it."""
         try:
             version, message = event["version"], read_routed(event, self._catalog)
             self.view.check(message)
             if not isinstance(version, int):
                 raise SchemaError("a message without a version")
         except SchemaError as error:
-            # As when another select was followed under this number, or somebody else publishes under this name.
+            # Perhaps another select was followed under this number, or another process publishes under this name.
             _log.warning("%s: left out: %s", self._publisher, error)
             return None
         if event["to"] is not None:

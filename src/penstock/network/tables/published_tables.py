@@ -1,13 +1,13 @@
 """A publisher of tables: changes and asks in, events out. No thread, clock or disk.
 
 It has the tables and the selects that are followed, and a `Processor` makes messages of changes. Each message gets the
-next version. Whoever asks is sent what it must hold, under a version of its own, and from then on its filter does the
-rest: it was settled before the ask was published, so no later message is missed.
+next version. A follower that asks is sent what it must hold, under a version of its own. From then on its filter does
+the rest: it was settled before the ask was published, so no later message is missed.
 
-Nothing is kept of it. One that starts again is given its tables, says that it has `STARTED`, and is asked by all who
-follow. Versions begin with the time, in nanoseconds, so they grow from one start to the next; should a clock have been
-set back, asks tell what their followers have seen, and versions leap beyond that, by a century at most: one that has
-seen more was told lies, and is refused. So nobody can drive versions out of what an integer holds.
+Nothing is kept on disk. A publisher that starts again is given its tables, says that it has `STARTED`, and is asked by
+all followers. Versions begin with the time, in nanoseconds, so they grow from one start to the next. A clock may have
+been set back: so an ask says which version its follower has seen, and versions leap beyond that, by a century at most.
+A follower that claims to have seen a higher one is refused, so nobody can drive versions beyond what an integer holds.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ _MOST = 100_000  # followers
 
 
 class PublishedTables:
-    """See the module. What is to be published gathers in `outgoing`; in which order it goes doesn't matter."""
+    """See the module. Messages to be published gather in `outgoing`; they may be published in any order."""
 
     def __init__(self, catalog: Catalog, publisher: str, version: int) -> None:
         self.outgoing: deque[RoutedMessage] = deque()
@@ -41,14 +41,14 @@ class PublishedTables:
         self._latest = version + _CENTURY
         self._processor = Processor(catalog)
         self._joins: dict[int, SelectJoin] = {}  # by follower
-        self._asked: dict[int, int] = {}  # the last that each has said
+        self._asked: dict[int, int] = {}  # by follower: the number of the last that it has said
 
     def __len__(self) -> int:
         """How many follow."""
         return len(self._joins)
 
     def fill(self, content: Iterable[ChangeBatch]) -> None:
-        """The tables as they are before anybody follows."""
+        """Fill the tables, before anybody follows."""
         self._processor.restore(part for batch in content for part in self._parts(batch))
 
     def start(self) -> None:
@@ -56,14 +56,14 @@ class PublishedTables:
         self._put({"form": STARTED}, self._next_version())
 
     def change(self, changes: Iterable[ChangeBatch]) -> None:
-        """Apply changes of declared tables, in order. SchemaError if one can't be; those before it have been."""
+        """Apply changes of declared tables, in order. SchemaError if one can't be applied; those before it were."""
         for batch in changes:
             for part in self._parts(batch):
                 for message in routed_messages(self._processor.process([part])):
                     self._put(message, self._next_version())
 
     def take(self, asks: Iterable[Mapping[str, Any]]) -> None:
-        """What followers say."""
+        """Take what followers say."""
         newcomers: dict[int, SelectJoin] = {}
         for ask in asks:
             follower, asked = ask["to"], ask["asked"]
@@ -115,7 +115,7 @@ class PublishedTables:
                 self._put({**event, "count": n}, version)
 
     def _parts(self, batch: ChangeBatch) -> Iterable[ChangeBatch]:
-        """Changes of a declared table, as those of the tables that the core works on."""
+        """The changes of a declared table as changes of the core's tables: one of them may have its payload."""
         declared = [name for name, _ in self._catalog.declared]
         if batch.table not in declared:
             raise SchemaError(f"there is no table {batch.table!r}: there are {', '.join(declared)}")
@@ -137,7 +137,7 @@ class PublishedTables:
 
 
 def _column(rows: pa.RecordBatch, name: str, type_: pa.DataType) -> pa.Array:
-    """A column of some rows; NULL where they have none. SchemaError if it is of another type."""
+    """A column of some rows; all NULL if they don't have it. SchemaError if it is of another type."""
     if name not in rows.schema.names:
         return pa.nulls(rows.num_rows, type_)
     try:

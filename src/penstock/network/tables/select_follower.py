@@ -28,9 +28,9 @@ from penstock.network.tables.table_events import PUBLISHER, check_schema, follow
 class SelectFollower:
     """See the module. For one thread.
 
-    `number` is the client's own for this select. Its subscriptions have this number and the negative one, its
-    advertisement has this number. A client that follows several, or subscribes to filters as well, reads its mail
-    itself and gives each follower all of it (`take`).
+    `number` is the client's own number for this select. Its subscriptions have this number and the negative one, its
+    advertisement has this number. If the client follows several selects, or subscribes to filters as well, its mail is
+    read by the caller, who gives each follower all of it (`take`).
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class SelectFollower:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the view has all that the publisher had when it was asked last; not if there is none."""
+        """Whether the view has all that the publisher had when it was asked last. False if there is no publisher."""
         return self._followed.is_complete and self._client.dropped == self._dropped
 
     def read(self, timeout: float | None = None) -> Iterator[RowChanges]:
-        """What each mail changes, perhaps nothing; the end if none comes for so many seconds.
+        """Yields what each mail changes, perhaps nothing. Ends if none comes for `timeout` seconds.
 
         NetworkError if the publisher refuses the select.
         """
@@ -75,11 +75,11 @@ class SelectFollower:
             yield changes
 
     def take(self, mail: ReceivedMail) -> RowChanges:
-        """What some mail changes. What isn't for this follower is left out."""
+        """Apply some mail. Returns what it changes. Events that aren't for this follower are left out."""
         mine = distinct(mail.rows[np.abs(mail.subscriptions) == self._number])
         changes = self._followed.take(mail.events.take(pa.array(mine)).to_pylist())
         if self._client.dropped != self._dropped and not self._client.has_mail:
-            # Not before all is read: the answer would find as little room as what was dropped.
+            # Not before all mail is read: the answer would find as little room as the mail that was dropped.
             self._dropped = self._client.dropped
             self._followed.ask()
         self._flush()

@@ -1,16 +1,17 @@
-"""What a publisher of tables and those who follow selects over them say to each other, as events of the network.
+"""The events by which a publisher of tables and the followers of selects over them speak to each other.
 
     from      form            has                       says
-    publisher messages        version                   what `joins.routed_messages` says; to all whom it concerns
+    publisher messages        version                   what `joins.routed_messages` says; to all that it concerns
               messages        version, to, count        the same to one follower: what it must hold at first, numbered
               RESET           version, to, asked, count those are all, of this version: forget what is older
               REFUSED         to, asked, text           the select can't be followed, and why
               STARTED         version                   the publisher is there, and knows of nobody: ask
     follower  ASKED           to, asked, version, text  send me what this select must hold, and what comes after
-              LEFT            to, asked                 don't
+              LEFT            to, asked                 send me nothing more
 
 `asked` numbers what a follower says; it grows, also from one process to the next. `version` of an ask is the highest
-that the follower has seen. All have the publisher's name: a network may have several, each with tables of its own.
+that the follower has seen. All events have the publisher's name: a network may have several publishers, each with
+tables of its own.
 """
 
 import hashlib
@@ -26,28 +27,28 @@ from penstock.language.schema import Schema
 
 STARTED, REFUSED, ASKED, LEFT = range(RESET + 1, RESET + 5)
 PUBLISHER = "tables"
-"""The name of a publisher if it is given no other."""
+"""The default name of a publisher."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def published_filter(publisher: str) -> str:
-    """What a publisher of tables publishes."""
+    """The filter for all that a publisher of tables publishes."""
     return f"publisher = {_quoted(publisher)} AND form <= {REFUSED}"
 
 
 def asks_filter(publisher: str) -> str:
-    """What it is asked."""
+    """The filter for what followers say to a publisher."""
     return f"publisher = {_quoted(publisher)} AND form >= {ASKED}"
 
 
 def addressed_filter(publisher: str, follower: int) -> str:
-    """What it says to one follower."""
+    """The filter for what a publisher says to one follower."""
     return f'{published_filter(publisher)} AND "to" = {follower}'
 
 
 def followed_filter(join: SelectJoin, catalog: Catalog, publisher: str) -> str:
-    """What it says to all who follow such a select."""
+    """The filter for what a publisher says to all followers of such a select."""
     started = f"publisher = {_quoted(publisher)} AND form = {STARTED}"
     return (
         started if join.never_matches else f"{join_filter(join, catalog, publisher)} OR {started}"
@@ -55,7 +56,7 @@ def followed_filter(join: SelectJoin, catalog: Catalog, publisher: str) -> str:
 
 
 def follower_number(broker: str, client: str, number: int) -> int:
-    """By which a publisher knows the follower that a client of a broker has under a number of its own."""
+    """The number of a follower in the network, made of its broker, its client and the client's own number for it."""
     name = f"{broker} {client} {number}".encode()
     return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big") >> 1
 

@@ -1,12 +1,12 @@
-"""Publishes changing tables through a broker: whoever follows a select over them gets just the tuples that it lacks.
+"""Publishes changing tables through a broker: a follower of a select over them gets just the tuples that it lacks.
 
     with NetworkClient.connect(…) as client, TablePublisher(client, catalog, content) as publisher:
         publisher.put("Stocks", [{"Symbol": "ACME", "PER": 51.7}])
         publisher.delete("Stocks", [{"Symbol": "ACME"}])
 
-A thread answers those who ask. `put`, `delete` and `publish` return when the broker keeps what follows from the
-changes. Nothing is kept here: a publisher that starts again is given its tables as they are then (`content`), and all
-who follow get their views anew. There is one publisher of a name in a network at a time.
+A thread answers the asks of followers. `put`, `delete` and `publish` return when the broker keeps the messages that
+follow from the changes. Nothing is kept here: a publisher that starts again is given its tables as they are then
+(`content`), and all followers get their views anew. A network has at most one publisher of a name at a time.
 """
 
 import logging
@@ -35,14 +35,14 @@ from penstock.network.tables.table_events import (
 
 _log = logging.getLogger("penstock.network")
 
-_LOOK = 0.2  # seconds after which the thread looks whether it is to end
+_LOOK = 0.2  # seconds after which the thread looks whether it must end
 _AT_ONCE = 10_000  # events that are handed to the client together
 
 Rows = Any  # Sequence[Mapping[str, Any]] | pa.RecordBatch: to mypy, Arrow has no types
 
 
 class TablePublisher:
-    """For any thread. The client's mail is read here; `number` is that of its subscription and its advertisement."""
+    """May be used by any thread. It reads the client's mail; `number` is that of its subscription and advertisement."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class TablePublisher:
     ) -> None:
         check_schema(client.schema, catalog)
         self.failed: BaseException | None = None
-        """Why nobody is answered any longer, if that is so."""
+        """The error that ended the thread, if one did: nobody is answered any longer."""
         self._client, self._catalog, self._number = client, catalog, number
         self._tables = PublishedTables(catalog, name, time.time_ns())
         self._tables.fill(content)
@@ -82,12 +82,12 @@ class TablePublisher:
         self.close()
 
     def close(self) -> None:
-        """Answer nobody any longer. What was published is on its way."""
+        """Stop answering. What was published is on its way."""
         self._ending.set()
         self._thread.join()
 
     def wait(self) -> None:
-        """Wait until nobody is answered any longer; why, if that is an error."""
+        """Wait until the publisher ends. Raises the error that ended it, if one did."""
         self._thread.join()
         if self.failed is not None:
             raise self.failed
@@ -97,19 +97,20 @@ class TablePublisher:
         return len(self._tables)
 
     def put(self, table: str, rows: Rows) -> None:
-        """From now on a table has these tuples, each instead of one with the same key."""
+        """Put tuples into a table. Each replaces the one with the same key."""
         self.publish([ChangeBatch(table, self._batch(table, rows))])
 
     def delete(self, table: str, rows: Rows) -> None:
-        """From now on a table has no tuples with the keys of these rows."""
+        """Delete from a table the tuples with the keys of these rows."""
         batch = self._batch(table, rows)
         self.publish([ChangeBatch(table, batch, np.ones(batch.num_rows, np.bool_))])
 
     def publish(self, changes: Iterable[ChangeBatch]) -> None:
-        """Make changes, in order, and publish what follows from them.
+        """Make changes, in order, and publish the messages that follow from them.
 
-        SchemaError: one can't be made; those before it were. NetworkError: the broker refuses, as when its outbox is
-        full. Then the changes are made, and what the broker didn't take is offered again, soon.
+        SchemaError if a change can't be made; those before it were made. NetworkError if the broker refuses, for
+        example because its outbox is full. Then the changes were made, and the messages that the broker didn't take are
+        offered again soon.
         """
         if self.failed is not None:
             raise NetworkError(f"the publisher has ended: {self.failed}") from self.failed
@@ -142,7 +143,7 @@ class TablePublisher:
                     self._client.done(mail)
                     if self._ending.is_set():
                         break
-        except BaseException as error:  # noqa: BLE001  whatever it is, who publishes is told
+        except BaseException as error:  # noqa: BLE001  any error: `publish` and `wait` raise it
             if not self._ending.is_set():
                 _log.exception("the publisher of tables ends")
                 self.failed = error
@@ -154,11 +155,11 @@ class TablePublisher:
             self._tables.take(asks)
             if self._client.dropped != self._dropped and not self._client.has_mail:
                 self._dropped = self._client.dropped
-                self._tables.start()  # who has asked isn't known: all ask again
+                self._tables.start()  # asks may have been lost: all followers ask again
         self._offer_again()
 
     def _offer_again(self) -> None:
-        """Publish what waits; if the broker still refuses, the next time."""
+        """Publish the messages that wait. If the broker still refuses, they wait for the next time."""
         with self._lock:
             try:
                 self._flush()

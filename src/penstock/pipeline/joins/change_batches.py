@@ -1,10 +1,11 @@
-"""Micro-batches of changes of tables: their rows are notifications already, as the stages of Spark's have made them.
+"""Micro-batches of changes of tables. Their rows are notifications already, made by the stages on Spark.
 
-A micro-batch that the sink has already is run all the same, and its rows are dropped: Spark goes on only when the
-state was written, and the dead letters are needed.
+A micro-batch that the sink has already is run all the same, and its rows are dropped. Spark goes on only when the state
+was written, and the dead letters are needed.
 
-A micro-batch that is tried again after it lost a worker (`retries`) is the same job to Spark, which runs again only the
-tasks whose results it hasn't kept. The others have left their files in an earlier try, so these stay for all tries.
+A micro-batch that is tried again after it lost a worker (`retries`) is the same job to Spark, which runs only those
+tasks again whose results it hasn't kept. The others wrote their files in an earlier try, so files are kept for all
+tries.
 """
 
 import json
@@ -31,19 +32,19 @@ from penstock.registry.kinds import SELECT_JOIN
 
 @dataclass(frozen=True)
 class ChangeBatches:
-    """What is done with each micro-batch; picklable, as with Spark Connect it runs in a process of the server."""
+    """Delivers micro-batches of changes. It is picklable, as with Spark Connect it runs in a process of the server."""
 
     outlet: Outlet
     shape: NotificationShape
     home: str  # the folder of the snapshots
-    letters: str  # the folder in which workers leave dead letters
+    letters: str  # the folder to which workers write dead letters
     reports: Reports
 
     def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
         batch = Batch(query_id(self.outlet.checkpoint), number, SELECT_JOIN.name)
         planned = _read_plan(path_of(self.outlet.checkpoint), number)
         folder = path_of(self.letters)
-        if not tried:  # what a process that crashed has left: its tasks may have been other ones
+        if not tried:  # files of a process that crashed: its tasks may have been other ones
             forget(folder, number)
         seen = Observation()
         named = frame.withColumn(ID, F.concat(F.lit(f"{batch.query[:8]}-"), F.col(ID)))
@@ -92,7 +93,7 @@ class ChangeBatches:
 
 @dataclass(frozen=True)
 class _Planned:
-    """What Spark wrote down of a micro-batch before it ran: the same in a replay."""
+    """What Spark wrote down about a micro-batch before it ran. It is the same in a replay."""
 
     time: int  # microseconds
     version: int  # of the subscriptions

@@ -1,15 +1,14 @@
-"""From rows of a change feed to parcels of changes: on the workers, before anything is shuffled.
+"""Makes parcels of changes from the rows of a change feed: on the workers, before anything is shuffled.
 
 A row has the columns of its table, and beside them, if the feed has them:
 
     op        insert, update or delete, as Debezium (c, u, d, r) and Delta's change feed spell them, too
-    version   a number that grows with each change of a tuple: late and repeated changes are known by it
-    before    a struct with the tuple as it was: only its key is looked at, which an update may change
+    version   a number that grows with each change of a tuple, by which late and repeated changes are recognised
+    before    a struct with the tuple as it was: only its key is used, which an update may change
 
-Without `op`, or where it is NULL, a row is a tuple that is there from now on. A row of which this can't be said (no
-key, an unknown operation, a value that the state can't hold) is a dead letter: workers write those down, one file for
-each task of a micro-batch. Tuples are only let in here, so the stages after this one meet no value that they can't
-work with.
+Without `op`, or where it is NULL, a row is a tuple that is there from now on. A row that isn't a change (no key, an
+unknown operation, a value that the state can't hold) becomes a dead letter. Workers write dead letters to one file for
+each task of a micro-batch. All tuples come in here, so the later stages meet no value that they can't work with.
 """
 
 import json
@@ -41,19 +40,19 @@ ORDER, VERSION, DELETED = "_order", "_version", "_deleted"
 _SOURCE_BITS = 40  # rows of a task
 
 _Found = tuple[list[tuple[pa.RecordBatch, Int64s]], list[str]]
-"""Changes with the bucket of each, and the dead letters of rows that are none."""
+"""Changes with the bucket of each, and the dead letters of rows that aren't changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """How the rows of a change feed are written: which columns say what beside the tuples' own."""
+    """The columns that the rows of a change feed have beside those of the tuple."""
 
     op: str | None = None
     version: str | None = None
     before: str | None = None
 
     def of(self, schema: StructType) -> "Feed":
-        """What of it the rows of one table have."""
+        """Those of the columns that the rows of one table have."""
         names = set(schema.names)
         return Feed(*[n if n in names else None for n in (self.op, self.version, self.before)])
 
@@ -66,7 +65,7 @@ class Reader:
     table: str
     feed: Feed
     letters: str | None  # the folder for dead letters
-    records: Records | None = None  # of its source, if that has bad ones
+    records: Records | None = None  # how its source writes them, if there may be bad ones
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number = [name for name, _ in self.stages.catalog.declared].index(self.table)
@@ -144,7 +143,7 @@ class Reader:
         return changes, buckets_of(changes, table, table.key, self.stages.buckets)
 
     def _operations(self, batch: pa.RecordBatch) -> tuple[Bools, list[tuple[int, str]]]:
-        """Which rows are deletions; and which are none of ours, with the reason if that is an error."""
+        """Which rows are deletions; and which rows to leave out, with the reason if that is an error."""
         if self.feed.op is None:
             return np.zeros(batch.num_rows, np.bool_), []
         given = batch.column(self.feed.op).cast(pa.string())
@@ -285,7 +284,7 @@ def _task() -> int:
 
 @dataclass(frozen=True)
 class Refuser:
-    """Makes dead letters of changes of no table: rows of one column, which has them as JSON."""
+    """Makes dead letters of changes that belong to no table. They come as JSON, in rows of one column."""
 
     tables: tuple[str, ...]
     letters: str

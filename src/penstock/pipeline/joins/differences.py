@@ -1,8 +1,7 @@
-"""Two versions of the tables in; out comes what subscribers lack who know the first one. No state, no stream.
+"""Compares two versions of the tables, and sends what subscribers lack who know the first one. No state, no stream.
 
-Every tuple goes to one bucket of each edge of its table, with a mark of which version it is of. A bucket builds up
-the first version without sending anything. Then it works off what is different, deletions first, table by table, as
-the streaming stages do.
+Every tuple goes to one bucket of each edge of its table, marked with its version. A bucket takes in the first version
+without sending anything. Then it applies the differences, deletions first, table by table, as the streaming stages do.
 """
 
 import functools
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.pipeline")
 
 _BEFORE, _AFTER = "before", "after"
-_MARK = " "  # between which version and the name of the table
+_MARK = " "  # between the version and the name of the table
 
 
 def compare_versions(
@@ -63,7 +62,7 @@ def compare_versions(
     explode: bool,
     snapshots: str | Path | None,
 ) -> DataFrame:
-    """The notifications for the way from one version of the tables to another."""
+    """The notifications that lead from one version of the tables to another."""
     home, version = _published(subscriptions, stages, snapshots)
     parcels = []
     for mark, frames in ((_BEFORE, before), (_AFTER, after)):
@@ -184,7 +183,7 @@ _COMES = 1 << 40
 
 
 def _marked(rows: pa.RecordBatch, sequence: int, deleted: bool = False) -> pa.RecordBatch:
-    """Rows as changes. What goes is numbered before what comes, in all buckets alike."""
+    """Rows as changes. In all buckets, deletions have lower numbers than tuples that come."""
     count = rows.num_rows
     return pa.RecordBatch.from_arrays(
         [

@@ -1,10 +1,10 @@
-"""Following the registry: whenever a select-join came or went there is a new snapshot, numbered.
+"""Follows the registry: publishes a numbered snapshot whenever a select-join comes or goes.
 
-The publisher knows all select-joins of the registry, those with an ended lease, too, and compares leases with the
+The publisher knows all select-joins of the registry, even those whose lease has ended, and compares leases with the
 clock each time. So a clock that was wrong has no effect once it is right.
 
-The follower also judges what select-joins have cost in the micro-batches before (`running_costs`): it has the registry
-open, and whom it sets aside is missing in the version that it publishes next.
+The follower also judges what select-joins have cost in earlier micro-batches (`running_costs`), because it has the
+registry open. A select-join that it sets aside is missing in the version that it publishes next.
 """
 
 import json
@@ -32,7 +32,7 @@ log = logging.getLogger("penstock.pipeline")
 
 
 def read_stages(text: str) -> Stages:
-    """Stages out of what `Stages.to_dict` gives, as JSON."""
+    """Read stages from the JSON of `Stages.to_dict`."""
     found = json.loads(text)
     windows = {name: Window(str(c), int(n)) for name, (c, n) in found["windows"].items()}
     catalog = Catalog.from_json(found["catalog"])
@@ -41,7 +41,7 @@ def read_stages(text: str) -> Stages:
 
 
 def misfits(texts: Mapping[int, str], stages: Stages) -> dict[int, str]:
-    """What is wrong with some of the selects, by id."""
+    """The selects that don't fit, by id, with the reason."""
     found, errors = Selects.under(stages.catalog).many(list(texts.values()))
     ids = list(texts)
     wrong = {ids[row]: str(error).splitlines()[0] for row, error in errors}
@@ -53,7 +53,7 @@ def misfits(texts: Mapping[int, str], stages: Stages) -> dict[int, str]:
 
 
 Fits = Callable[[Mapping[int, str]], dict[int, str]]
-"""What is wrong with some of the texts, by id."""
+"""Returns the texts that don't fit, by id, with the reason."""
 
 
 class _Row(NamedTuple):
@@ -63,12 +63,13 @@ class _Row(NamedTuple):
 
 
 class Publisher:
-    """Follows a source of select-joins, and publishes a version whenever one came, went, or saw its lease end.
+    """Follows a source of select-joins, and publishes a version whenever one comes, goes, or its lease ends.
 
-    Who asks for a resync comes anew, in place of itself: to all buckets it is a newcomer, who is sent everything.
+    A subscription that asks for a resync goes and comes again in one version: to all buckets it is a newcomer, which is
+    sent everything.
 
-    Those that don't fit are set aside: `misfits` are the reasons, by id. Nothing that is known changes before a version
-    was published: one that couldn't be is tried again the next time.
+    Subscriptions that don't fit are set aside: `misfits` has the reasons, by id. If a version can't be published, the
+    same changes are read again the next time.
     """
 
     def __init__(
@@ -84,9 +85,9 @@ class Publisher:
         self._resynced = -1  # the sequence number up to which resyncs are in a version
         self._rows: dict[int, _Row] = {}  # all that the registry has
         self._now = EVER  # of the last time
-        self._steady = EVER, EVER  # from when until when nobody's lease ends
+        self._steady = EVER, EVER  # a period in which no lease ends: from when, until when
         self._texts: dict[int, str] = {}  # of the version that was published last
-        self._names: dict[int, str] = {}  # of the same
+        self._names: dict[int, str] = {}  # subscribers of the same version
         self.version: Version | None = None
         self.misfits: dict[int, str] = {}
         self._damaged = snapshots.damaged_versions()
@@ -102,7 +103,7 @@ class Publisher:
             self._resynced = self.version.sequence
 
     def publish(self, statistics: Statistics | None = None) -> Version:
-        """The version of this moment, by new statistics if they are given."""
+        """The version of this moment, with new statistics if they are given."""
         now, sequence = self._clock(), self._source.sequence()
         again = self._resyncs(sequence) | self._moved_by(statistics)
         changed, unreadable = self._follow(sequence)
@@ -119,7 +120,7 @@ class Publisher:
         misfits = {sid: why for sid, why in self.misfits.items() if sid not in touched}
         misfits |= wrong | unreadable
         come = {sid: text for sid, text in come.items() if sid not in wrong}
-        # A text that doesn't fit takes the place of one that did.
+        # If a new text doesn't fit, the old one is gone all the same.
         gone = (gone | wrong.keys()) & self._texts.keys()
         if (
             self.version is None
@@ -154,7 +155,7 @@ class Publisher:
         return found
 
     def joins(self, ids: Iterable[int]) -> dict[int, SelectJoin]:
-        """What some select-joins of the last version ask for."""
+        """Some select-joins of the last version, read from their texts."""
         wanted = list(ids)
         if self._source.catalog is None:
             return {}
@@ -168,7 +169,7 @@ class Publisher:
         return self._texts.keys()
 
     def _moved_by(self, statistics: Statistics | None) -> set[int]:
-        """Who is decomposed in another way by new statistics, and so is to be sent everything again."""
+        """The subscriptions that new statistics decompose in another way. They must be sent everything again."""
         if statistics is None or self.version is None:
             return set()
         before, after = (
@@ -178,14 +179,14 @@ class Publisher:
         return {sid for sid, join in joins.items() if before.decision(join) != after.decision(join)}
 
     def _resyncs(self, sequence: int) -> set[int]:
-        """Who asked to be sent everything again, up to a sequence number, and isn't in a version as a newcomer yet."""
+        """The subscriptions that asked for a resync, up to a sequence number, and weren't published since."""
         if sequence == self._sequence:
             return set()
-        # A registry from a backup counts anew: who is sent everything once too often is right, too.
+        # A registry from a backup counts anew. Sending somebody everything once too often does no harm.
         return self._source.resynced(self._resynced if self._resynced <= sequence else -1, sequence)
 
     def _follow(self, sequence: int) -> tuple[set[int], dict[int, str]]:
-        """Read what changed in the registry: its ids, and why some rows can't be read."""
+        """Read what changed in the registry. Returns the ids, and why some rows can't be read."""
         if sequence == self._sequence:
             return set(), {}
         if self._sequence < 0 or sequence < self._sequence:
@@ -206,7 +207,7 @@ class Publisher:
         return removed | came.keys(), unreadable
 
     def _crossed(self, now: int) -> set[int]:
-        """Whose lease has ended since the last time, or no longer has: the clock may have gone back."""
+        """The subscriptions whose lease ended since the last time, or holds again because the clock went back."""
         since, until = self._steady
         if since <= now < until:
             return set()
@@ -239,7 +240,7 @@ class Follower:
     def latest(self) -> int:
         """The version of this moment; if the registry can't be reached, or the disk is full, the one before.
 
-        SnapshotError if the folder is another registry's.
+        Raises SnapshotError if the folder belongs to another registry.
         """
         if self._registry is None or self._publisher is None:
             try:
@@ -266,7 +267,7 @@ class Follower:
         return version
 
     def _new_statistics(self, publisher: Publisher) -> Statistics | None:
-        """How select-joins are decomposed from now on, if that is worth it."""
+        """New statistics by which to decompose select-joins, if they are worth the move."""
         self._planner.gather()
         if publisher.version is None:
             return None
@@ -275,7 +276,7 @@ class Follower:
         )
 
     def _judge_costs(self, registry: Subscriptions) -> None:
-        """Set aside what has cost too much in the micro-batches before: none is running now."""
+        """Set aside select-joins that cost too much in earlier micro-batches. No micro-batch is running now."""
         self._costs.gather_all(path_of(self._folder) / COSTS)
         try:
             self._costs.judge(registry)
@@ -290,7 +291,7 @@ class Follower:
         return latest.number
 
     def done_with(self, version: int) -> None:
-        """No micro-batch will be replayed with an earlier version."""
+        """Prune earlier versions: no micro-batch will be replayed with one."""
         JoinSnapshots(self._folder).prune(needed_from=version)
 
     def _log_misfits(self, publisher: Publisher) -> None:

@@ -1,4 +1,4 @@
-"""What a bucket knows, in Spark's state store: a base, and a log of what came after, so that little is written.
+"""The state of a bucket in Spark's state store: a base, and a log of later changes, so that little is written.
 
     head      visits, snapshot version, entries: [number, token, rows, checksum] …     a document (`checked_files`)
     entries   number ─▶ bundle of parcels                                              a map; the first one is the base
@@ -6,10 +6,10 @@
 A micro-batch appends one entry: what changed. When the log has outgrown the base, all of it is merged into a new
 base, so a row is written a constant number of times on average.
 
-A process keeps what it has decoded of a bucket, and must know whether that still is what the store has: another
-process may have worked on the bucket since, or a micro-batch may have failed after this one had worked on it, and be
-replayed. So each entry has a *token* that was never used before. Whoever has decoded up to a token that is in the log
-reads only what came after it; whoever has another one starts from the base.
+A process keeps what it has decoded of a bucket, and must know whether that is still what the store has. Another process
+may have worked on the bucket since; or a micro-batch may have failed after this process had worked on it, and be
+replayed. So each entry has a *token* that was never used before. If the log has the token up to which a process has
+decoded, the process reads only the entries after it. Otherwise it starts from the base.
 """
 
 import uuid
@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 class BucketHead:
     """What is known of a bucket before any entry is read."""
 
-    visits: int = 0  # how often the bucket was written: a name for what a micro-batch sends
+    visits: int = 0  # how often the bucket was written; part of the ids of what is sent
     version: int = 0  # of the subscriptions that it serves
     entries: list[Entry] = field(default_factory=list)
 
@@ -76,13 +76,13 @@ class BucketLog:
         self.head = _read_head(head.get())
 
     def since(self, token: str | None) -> tuple[list[bytes], bool]:
-        """The entries after the one with this token, and whether it was there: if not, all of them."""
+        """The entries after the one with this token, and whether the log has it: if not, all entries."""
         tokens = [entry.token for entry in self.head.entries]
         first = 0 if token is None or token not in tokens else tokens.index(token) + 1
         return [self._read(entry) for entry in self.head.entries[first:]], first > 0
 
     def append(self, bundle: bytes, rows: int, merge: Callable[[], tuple[bytes, int]]) -> None:
-        """Add what changed; when the log has outgrown the base, `merge` makes a new one, and counts its rows."""
+        """Add what changed. When the log has outgrown the base, `merge` makes a new base, and counts its rows."""
         self._write(bundle, rows)
         entries = self.head.entries
         log = sum(entry.rows for entry in entries[1:])
@@ -94,7 +94,7 @@ class BucketLog:
             self._write(merged, count, number + 1)
 
     def close(self) -> None:
-        """Write the head. A bucket that isn't closed is as it was."""
+        """Write the head. A bucket that isn't closed stays as it was."""
         head = self.head
         head.visits += 1
         content = {"visits": head.visits, "version": head.version, "entries": head.entries}

@@ -1,11 +1,11 @@
-"""`match_joins`: changes of tables in, what each subscriber lacks out.
+"""`match_joins`: changes of tables in, the tuples that each subscriber lacks out.
 
     stream   changes of tables ─▶ read ─▶ tuples ─▶ semijoins ─▶ notifications       state in Spark's state store
                      the registry ─▶ watch ───────────▲
     batch    tables before, tables after ─▶ semijoins ─▶ notifications               no state
 
-Keyed by buckets, as `parcels` explains; which stage is keyed by what, `stages`. Spark's checkpoint has
-all of it: how far the changes were read, the tuples, and with which subscriptions each micro-batch was worked on.
+Both stages are keyed by buckets (`parcels`); `stages` says by which attributes. Spark's checkpoint has everything: how
+far the changes were read, the tuples, and the version of the subscriptions for each micro-batch.
 """
 
 import functools
@@ -98,22 +98,22 @@ def match_joins(
     snapshots: str | Path | None = None,
     dead_letters: str | Path | None = None,
 ) -> DataFrame:
-    """What changes of tables mean to select-join subscriptions: one row for each message, with its readers.
+    """The messages to select-join subscriptions that follow from changes of tables: a row for each, with its readers.
 
     `changes` are streaming DataFrames by table, or a single one that has a column `table` and for each table a struct
     column of its name. Beside the table's own columns a row may have `op` (insert, update, delete), `version` (grows
-    with each change of a tuple; by it late and repeated changes are known) and `before_image` (a struct; needed only
-    if an update changes the key).
+    with each change of a tuple, so that late and repeated changes can be dropped) and `before_image` (a struct; needed
+    only if an update changes the key).
 
-    DataFrames at rest are the tables as they are now; `before` has them as they were, and a table that it lacks was
-    empty. The rows are then what subscribers lack who know the tables as they were.
+    Batch DataFrames are the tables as they are now. `before` has the tables as they were; a table that it lacks was
+    empty. The rows are then the messages that a subscriber lacks who knows the tables as they were.
 
     - `explode`: one row for each message and subscription.
     - `windows`: by table, the column with a tuple's time and how long it stays: {"Reviews": ("posted", "1h")}.
-    - `alone`: the tables that are selected alone, too; by default all. Each costs a copy of the table in the state.
+    - `alone`: the tables that may be selected alone; by default all. Each costs a copy of the table in the state.
     - `buckets`: into how many parts the state of each edge is divided; fixed for the life of a query.
     - `snapshots`: a folder or URI that the driver and all workers see; streams need one of their own.
-    - `dead_letters`: a folder for rows that are no changes; by default in `snapshots`.
+    - `dead_letters`: a folder for rows that aren't changes; by default in `snapshots`.
 
     Streams need a registry with a URL, as a process of Spark's watches it.
     """
@@ -153,8 +153,8 @@ def match_joins(
 class JoinStreams:
     """Streams of changes of tables, by table.
 
-    `records` are the tables whose streams have bad records among them, and how these are written; `refused` are changes
-    of no table, as JSON. With `metadata`, notifications have addresses in place of subscribers.
+    `records` has the tables whose streams may have bad records, and how their records are written. `refused` are
+    changes that belong to no table, as JSON. With `metadata`, notifications have addresses in place of subscribers.
     """
 
     frames: Frames
@@ -165,7 +165,7 @@ class JoinStreams:
     metadata: bool = False
 
     def notifications(self, url: str, home: AnyPath, letters: str, explode: bool) -> DataFrame:
-        """The stream of what the select-joins of a registry get of them.
+        """The stream of notifications to the select-joins of a registry.
 
         `home` is the folder of the snapshots, `letters` that of the dead letters.
         """
@@ -218,7 +218,7 @@ def _open_parcels(notifications: DataFrame, catalog: Catalog, explode: bool) -> 
 
 
 def _kept(frame: DataFrame, catalog: Catalog, table: str, feed: Feed) -> DataFrame:
-    """The columns that are looked at."""
+    """The columns of changes that are used."""
     columns = dict(catalog.declared)[table].columns
     beside = [name for name in (feed.op, feed.version, feed.before) if name is not None]
     beside += [name for name in (REASON, RAW) if name in frame.columns]
@@ -236,13 +236,13 @@ def _stages(frames: Frames, catalog: Catalog, options: JoinOptions) -> Stages:
 
 
 def _partitions(frames: Frames) -> int:
-    """How many Spark makes of what it shuffles."""
+    """The number of partitions into which Spark shuffles."""
     spark = next(iter(frames.values())).sparkSession
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def _use_rocks_db(spark: SparkSession) -> None:
-    """`transformWithState` works with no other state store. Of changes, a commit needn't upload all files again."""
+    """Set the state store: `transformWithState` works with no other. A commit uploads changes only, not all files."""
     if spark.conf.get(_PROVIDER, "") != _ROCKS_DB:
         spark.conf.set(_PROVIDER, _ROCKS_DB)
         spark.conf.set(_CHANGES_ONLY, "true")
@@ -265,7 +265,7 @@ def catalog_of(subscriptions: SubscriptionSource | str) -> Catalog:
 
 
 def split_by_table(changes: DataFrame | Frames, catalog: Catalog) -> dict[str, DataFrame]:
-    """The changes of each table: given so, or of one DataFrame that has those of all."""
+    """The changes of each table. They are given like that, or as one DataFrame with those of all tables."""
     declared = dict(catalog.declared)
     if isinstance(changes, DataFrame) or not isinstance(changes, Mapping):
         return dict(_taken_apart(changes, declared))
@@ -282,7 +282,7 @@ def split_by_table(changes: DataFrame | Frames, catalog: Catalog) -> dict[str, D
 def _taken_apart(
     changes: DataFrame, declared: Mapping[str, Any]
 ) -> Iterator[tuple[str, DataFrame]]:
-    """One DataFrame of changes of all tables: a column `table`, and a struct for each table."""
+    """Split one DataFrame of changes of all tables, which has a column `table` and a struct for each table."""
     names = changes.schema.names
     if "table" not in names:
         raise SchemaError(
@@ -297,7 +297,7 @@ def _taken_apart(
 
 
 def of_no_table(changes: DataFrame, frames: Frames) -> DataFrame:
-    """The changes of none of the tables, as JSON."""
+    """The changes that belong to none of the tables, as JSON."""
     known = F.coalesce(F.col("table").isin(*frames), F.lit(False))
     return changes.where(~known).select(F.to_json(F.struct(*map(quote_name, changes.schema.names))))
 
@@ -350,13 +350,13 @@ def _length(name: str, text: str) -> int:
 
 
 def _recorded(stages: Stages, home: AnyPath, keep: bool) -> Stages:
-    """The stages with which the query began; PipelineError if it can't go on with those that are given."""
+    """The stages with which the query began. Raises PipelineError if the given ones differ; buckets may if `keep`."""
     path = home / "stages.json"
     if not path.exists():
         make_folder(home)
         create_file(path, _STAGES.to_text({"stages": stages.to_dict()}))
     recorded = read_stages(json.dumps(_STAGES.read(path)["stages"]))
-    given = {**stages.to_dict(), "partitions": recorded.partitions}  # as Spark keeps to its own
+    given = {**stages.to_dict(), "partitions": recorded.partitions}  # Spark keeps these, too
     if keep:
         given["buckets"] = recorded.buckets
     if recorded.to_dict() != given:

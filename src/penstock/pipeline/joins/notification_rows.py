@@ -1,23 +1,24 @@
-"""What comes out: one row for each message, with the subscriptions that it is for.
+"""The rows of notifications: one for each message, with the subscriptions that it is for.
 
     notification_id   the same in a replay
     position          in which order the messages of a micro-batch are applied
-    table, change     added: hold this tuple; removed: forget that with this key; dropped: forget all that join on this;
-                      reset: forget everything, of all tables
+    table, change     added: hold this tuple; removed: forget the tuple with this key; dropped: forget all tuples that
+                      join on these values; reset: forget everything, of all tables
     attributes        the attributes whose values a removed or dropped message has
-    tuple             a struct with a field for each table, of which the message's own is there
-    description       what stateless filters see by whom the message is for (`joins.messages`)
+    tuple             a struct with a field for each table; all but that of the message's table are NULL
+    description       by this, stateless filters see whom the message is for (`joins.messages`)
     subscriptions     whom it is for, and in `subscribers` their names; exploded: `subscription`, `subscriber`, one row
                       for each
 
 A reset has neither table, tuple nor description. It is the first message to every subscription that is new in a
-version. Such a one may have been there before: a wrong clock ended its lease, and deletions meanwhile weren't sent.
+version. The subscription may have been there before: if a wrong clock ended its lease, deletions meanwhile weren't
+sent.
 
-Within a micro-batch changes are worked off table by table in the catalogue's order, in all buckets alike: so a tuple
-that leaves one bucket and enters another is removed before it is added again, wherever the two buckets are worked on.
+Within a micro-batch changes are applied table by table in the catalogue's order, in all buckets alike. So a tuple that
+leaves one bucket and enters another is removed before it is added again, wherever the two buckets are worked on.
 
-All of it, and the order of the rows, follows from the subscriptions' version, the state and the changes: another
-process that replays a micro-batch makes the same rows, whatever it has done before.
+The rows and their order follow from the version of the subscriptions, the state and the changes. So a process that
+replays a micro-batch makes the same rows, whatever it has done before.
 """
 
 import hashlib
@@ -109,7 +110,7 @@ def _unnamed_schema(catalog: Catalog) -> pa.Schema:
 
 
 def with_subscribers(rows: pa.RecordBatch, names: ReaderNames) -> pa.RecordBatch:
-    """Rows with the names of those they are for."""
+    """Rows with the names of their subscribers added."""
     return rows.append_column(READERS[1], names.lists(rows.column(READERS[0])))
 
 
@@ -119,7 +120,7 @@ def spark_schema(catalog: Catalog, explode: bool = False) -> StructType:
 
 
 def positions_of(tables: Sequence[int], sequences: Sequence[Int64s]) -> Int64s:
-    """The positions of changes, worked off table by table: by the table's place in the catalogue and their sequence."""
+    """The positions of changes: by the table's place in the catalogue, then by their sequence."""
     parts = [
         (np.int64(t) << _TABLE_BITS) | (s << _TURN_BITS)
         for t, s in zip(tables, sequences, strict=True)
@@ -130,11 +131,11 @@ def positions_of(tables: Sequence[int], sequences: Sequence[Int64s]) -> Int64s:
 def message_rows(
     notifications: Notifications, positions: Int64s | None, catalog: Catalog, name: str
 ) -> pa.RecordBatch | None:
-    """The messages that somebody reads, as rows. Without positions they are first content. None if there are none."""
+    """The messages that somebody reads, as rows; None if there are none. Without positions they are first content."""
     found = []
     for part, read in _in_order(notifications):
         ids = notifications.ids[read.numbers]
-        if len(ids) and ids.min() < 0:  # some are gone
+        if len(ids) and ids.min() < 0:  # some subscriptions are gone
             read, ids = read.keep(ids >= 0), ids[ids >= 0]
         sent = np.flatnonzero(read.counts())
         if not len(sent):
@@ -174,7 +175,7 @@ def resets(ids: Iterable[int], catalog: Catalog, name: str) -> pa.RecordBatch | 
 
 
 def _in_order(notifications: Notifications) -> list[tuple["_SemijoinPart", Readers]]:
-    """The parts and their readers, those of a group together."""
+    """The parts and their readers, ordered by group."""
     found: list[tuple[_SemijoinPart, Readers]] = []
     for part, read in zip(notifications.parts, notifications.readers(), strict=True):
         if not isinstance(part.sender, SemijoinSender):
@@ -189,7 +190,7 @@ class _SemijoinPart(NamedTuple):
 
 
 def _without_ties(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows by position, and by name where a change has exposed several tuples: these come as they happen to stand."""
+    """Rows sorted by position, then by id: tuples that one change exposes have one position, and come in any order."""
     keys = [("position", "ascending"), ("notification_id", "ascending")]
     order = pc.sort_indices(rows.select(["position", "notification_id"]), sort_keys=keys)
     return rows.take(order)
@@ -198,10 +199,10 @@ def _without_ties(rows: pa.RecordBatch) -> pa.RecordBatch:
 def _names(
     name: str, messages: Messages, at: Int64s, first: Int64s, rows: pa.RecordBatch, base: TableState
 ) -> list[str]:
-    """What a message is known by, whichever process sends it: its position and its first reader.
+    """The ids of messages, made of position and first reader, so that they are the same in every process.
 
-    Equal messages of one change are of different groups of subscriptions, so their readers differ. One
-    change may expose many tuples, though, and first content has no positions: there the tuple's key is needed, too.
+    Equal messages of one change are for different groups of subscriptions, so their readers differ. But one change may
+    expose many tuples, and first content has no positions: in these ids the tuple's key is needed, too.
     """
     found = [
         f"{name}-{position & _ALL:x}-{reader}"
@@ -280,7 +281,7 @@ def messages_of(rows: Iterable[Mapping[str, Any]]) -> list[Message]:
     """The messages of one micro-batch, in the order in which a `JoinView` applies them.
 
     `rows` are notifications as dicts, of a pipeline or of `match_joins`: Arrow's `to_pylist`, or Spark's
-    `Row.asDict(recursive=True)`. Those of a feed have no position: they are in order, of however many micro-batches.
+    `Row.asDict(recursive=True)`. Rows of a feed have no position: they are in order, and may be of many micro-batches.
 
     >>> told = {"table": "A", "change": "removed", "attributes": ["k"], "tuple": {"A": {"k": 1, "x": None}}}
     >>> messages_of([{"position": 0, "message": told}])

@@ -1,4 +1,4 @@
-"""The select-joins of one version in one process, which goes to another version by what is different."""
+"""The select-joins of one version, open in a process. It goes to another version by the differences."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from penstock.pipeline.reader_names import ReaderNames
 
 @dataclass(slots=True)
 class OpenVersion:
-    """In one process: the subscriptions of a version, which can go to another version by what is different."""
+    """The subscriptions of a version. It reads only what is different when it goes to another version."""
 
     snapshots: JoinSnapshots
     catalog: Catalog
@@ -21,7 +21,7 @@ class OpenVersion:
     _names: ReaderNames | None = None
 
     def go_to(self, number: int) -> tuple[list[int], list[int]]:
-        """Go to a version; which ids came and which went."""
+        """Go to a version. Returns the ids that came and those that went."""
         if number == self.version.number:
             return [], []
         target = self.snapshots.version(number)
@@ -40,13 +40,13 @@ class OpenVersion:
 
     @property
     def names(self) -> ReaderNames:
-        """Who the subscribers are."""
+        """The names of the subscribers."""
         if self._names is None:
             self._names = ReaderNames.of({i: n.subscriber for i, n in self.subscriptions.items()})
         return self._names
 
     def joins(self, ids: Iterable[int]) -> dict[int, SelectJoin]:
-        """What some of them ask for. Those that don't fit the catalogue were left out when it was published."""
+        """Some of the select-joins, read. Those that don't fit the catalogue were left out when it was published."""
         wanted = list(ids)
         found, _ = Selects.under(self.catalog).many([self.subscriptions[i].text for i in wanted])
         pairs = zip(wanted, found, strict=True)

@@ -1,9 +1,9 @@
 """Parcels: rows of a table as bytes, the form in which they travel between the stages and lie in Spark's state store.
 
-Spark hands rows to Python one by one and asks for state with a round trip each. So what is one row to Spark is here
-many changes of one table that go to one *bucket*: the hash of what they are keyed by, modulo a number that is fixed
-for the life of a query. A join key is always in the same bucket, whichever table it comes from, so a bucket's
-semijoins don't depend on other buckets.
+Spark hands rows to Python one by one, and each access to state is a round trip. So one row of Spark's has many changes
+of one table that go to the same *bucket*. A change's bucket is the hash of its key, modulo a number that is fixed for
+the life of a query. A join key is always in the same bucket, whichever table it comes from, so a bucket's semijoins
+don't depend on other buckets.
 
     changes of a table ── split_by_bucket ──▶ bucket 3: parcel,  bucket 7: parcel …
 
@@ -24,7 +24,7 @@ from penstock.joins.catalog import Table
 from penstock.matching.domains import ByteStrings, key_column
 
 NO_BUCKET = -1
-"""Where a key with a NULL in it goes: it joins with nothing."""
+"""The bucket of a key with a NULL in it, which joins with nothing."""
 
 
 def pack_rows(rows: pa.RecordBatch) -> bytes:
@@ -93,7 +93,7 @@ def buckets_of(rows: pa.RecordBatch, table: Table, columns: Sequence[str], count
 
 
 def split_by_bucket(rows: pa.RecordBatch, buckets: Int64s) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Rows bucket by bucket, in their order; those without one are left out."""
+    """Rows bucket by bucket, in their order. Rows without a bucket are left out."""
     order = np.argsort(buckets, kind="stable")
     ordered = buckets[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=NO_BUCKET))
@@ -105,7 +105,7 @@ def split_by_bucket(rows: pa.RecordBatch, buckets: Int64s) -> Iterator[tuple[int
 
 
 def concatenate_rows(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches of one schema as one."""
+    """Batches of one schema as one batch."""
     found = list(batches)
     return found[0] if len(found) == 1 else pa.concat_batches(found)
 
@@ -119,7 +119,7 @@ def _checksums(strings: ByteStrings) -> "np.ndarray[tuple[int], np.dtype[np.uint
 def _mixed(
     values: "np.ndarray[tuple[int], np.dtype[np.uint64]]",
 ) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":
-    """Every bit of the input changes half of those of the output."""
+    """Mix the bits: each bit of the input changes about half of the bits of the output."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

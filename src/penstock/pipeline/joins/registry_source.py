@@ -1,9 +1,9 @@
-"""A source of Spark's that watches the registry: it has something new whenever a subscription came or went.
+"""A source of Spark's that watches the registry: it has something new whenever a subscription comes or goes.
 
-Its offset is the version of the subscriptions, so the version of each micro-batch stands in Spark's own log of
-offsets, before the micro-batch runs: after a crash it is replayed with the same one. The rows of a micro-batch are a
-word to every bucket of every stage: "from now on you serve version 12". So all of them change over in the same
-micro-batch, those without changes of tables, too; a registry that doesn't change costs nothing.
+Its offset is the version of the subscriptions. So Spark's own log of offsets has the version of each micro-batch before
+that runs, and after a crash it is replayed with the same version. The source sends a *word* to every bucket of every
+stage: "from now on you serve version 12". So all buckets change over in the same micro-batch, even those without
+changes of tables. A registry that doesn't change costs nothing.
 
     offset   {"version": 12, "tick": 1729}      a tick is a step of the clock, by which tuples of windows expire
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 FORMAT = "penstock_select_joins"
 ROW = "stage int, bucket int, table string, parcel binary"
-"""What travels: a parcel of a table to a bucket of a stage. Without a table, it is word for the bucket itself."""
+"""What travels: a parcel of a table to a bucket of a stage. Without a table, it is a word to the bucket itself."""
 WINDOWS = "windows"
-"""What `parcel` begins with in a word on the time; others are on versions."""
+"""A word that begins with this says what time it is; other words say which version to serve."""
 
 _TICKS = 50  # in a window: a tuple expires at most a fiftieth of its window late
 _SECOND = 1_000_000
@@ -41,7 +41,7 @@ _SECOND = 1_000_000
 def options_of(
     url: str, folder: str, stages: "Stages", *, metadata: bool = False
 ) -> dict[str, str]:
-    """The options of the source: the stages, and of these what its words need."""
+    """The options of the source: the stages, and those parts of them that words need."""
     declared = [name for name, _ in stages.catalog.declared]
     lengths = [window.length for window in stages.windows.values()]
     words = {
@@ -61,7 +61,7 @@ def options_of(
 
 
 class _Word(InputPartition):
-    """What there is to say in a micro-batch."""
+    """The words of a micro-batch: a version, a time, or both."""
 
     def __init__(self, version: int | None, now: int | None) -> None:
         super().__init__(0)
@@ -73,7 +73,7 @@ class _Watcher(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = dict(options)
         self._words = json.loads(options["words"])
         self._tick: int | None = self._words["tick"]
-        self._target: dict[str, int] | None = None  # of a run that ends when it is there
+        self._target: dict[str, int] | None = None  # the offset at which an available-now run ends
 
     @functools.cached_property
     def _follower(self) -> "Follower":
@@ -87,7 +87,7 @@ class _Watcher(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"version": 0, "tick": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What comes later is for the next run."""
+        """Fix the offset at which this run ends: what comes later is for the next run."""
         self._target = self._latest()
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
@@ -113,12 +113,12 @@ class _Watcher(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield words_to(words["windows"], buckets, f"{WINDOWS} {partition.now}")
 
     def commit(self, end: dict[str, int]) -> None:
-        """All before it is done with."""
+        """Called when no micro-batch before this offset can be replayed."""
         self._follower.done_with(end["version"])
 
 
 class SelectJoinSource(DataSource):
-    """Its options are those of `options_of`."""
+    """The source. `options_of` makes its options."""
 
     @classmethod
     def name(cls) -> str:
@@ -132,7 +132,7 @@ class SelectJoinSource(DataSource):
 
 
 def words_to(stages: list[int], buckets: int, word: str) -> pa.RecordBatch:
-    """The same word to every bucket of some stages."""
+    """Rows with the same word for every bucket of some stages."""
     count = len(stages) * buckets
     return pa.RecordBatch.from_arrays(
         [

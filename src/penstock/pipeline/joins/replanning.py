@@ -1,18 +1,18 @@
-"""When select-joins are decomposed anew: tasks say what tables are like, the process that watches the registry decides.
+"""Decides when select-joins are decomposed anew: in the process that watches the registry, by what tasks see of tables.
 
     tuple stage   for each bucket it works on: how many tuples there are, how many changes came, and a few of them
-    planner       adds that up to `joins.statistics`, old samples making room for new ones, and weighs
+    planner       adds that up to `joins.statistics`, in which new samples replace old ones, and decides
 
-Subscribers who are decomposed in another way must be sent everything again. So what the present statistics cost more
-than the best ones, change by change, is added up, and only when it has reached what the move costs are there new ones:
-however soon tables change again, about twice as much was sent as had to be, at most. Both are estimates, in tuples
-sent, on a sample of the subscriptions.
+Subscriptions that are decomposed in another way must be sent everything again. So the planner adds up, change by
+change, how much more the present statistics cost than the best ones. When that has reached the cost of the move, there
+are new statistics. However soon tables change again, at most about twice as much is sent as necessary. Both costs are
+estimates, in tuples sent, on a sample of the subscriptions.
 
     <snapshot folder>/statistics/<batch>/…    until they are gathered
     <snapshot folder>/statistics.json         what the planner knows, for its next start: some tables never change
 
-What is lost of these files, or comes twice, changes when there are new statistics, and never what they mean: that
-stands in the snapshot (`snapshots`).
+If some of these files are lost or counted twice, new statistics come at another time. Their meaning doesn't depend on
+the files: it is in the snapshot (`snapshots`).
 """
 
 import logging
@@ -42,14 +42,14 @@ from penstock.pipeline.task_files import leave
 log = logging.getLogger("penstock.pipeline")
 
 STATISTICS = "statistics"
-"""The folder, beside the snapshots, in which tasks leave what they have seen."""
+"""The folder, beside the snapshots, to which tasks write what they have seen."""
 
 WINDOW = 1_000  # changes after which statistics are weighed
 _EACH = 16  # changes of a bucket that are sampled
 _SAMPLE = 512  # tuples of a table that are kept
 _LONGEST = 32  # bytes of a key
-_SUBSCRIPTIONS = 1_000  # that are costed
-_FADING = 0.5  # what changes of the last window count in the next one
+_SUBSCRIPTIONS = 1_000  # whose costs are estimated, at most
+_FADING = 0.5  # the weight of the last window's changes in the next one
 _SEEN = FileKind({"seen": list}, PipelineError, "what it says isn't counted")
 
 Sample = dict[str, list[int | str | None]]
@@ -60,7 +60,7 @@ Sample = dict[str, list[int | str | None]]
 
 
 def sample_changes(changes: pa.RecordBatch, table: Table) -> Sample:
-    """A few of the tuples that come, evenly spread."""
+    """A few of the tuples that changes put, evenly spread."""
     come = changes.filter(pc.invert(changes.column(DELETED)))
     step = -(-come.num_rows // _EACH) or 1
     some = come.take(pa.array(range(0, come.num_rows, step), pa.int64()))
@@ -83,7 +83,7 @@ def _plain_keys(column: pa.Array, type_: Scalar, name: str) -> list[int | str | 
 
 
 def leave_seen(home: AnyPath, seen: Sequence[Mapping[str, Any]]) -> None:
-    """What a task has seen: of each bucket its table, number, tuples, changes and sample."""
+    """Write down what a task has seen: of each bucket its table, number, tuples, changes and sample."""
     leave(home / STATISTICS, "seen.json", _SEEN.to_text({"seen": list(seen)}))
 
 
@@ -91,15 +91,15 @@ def leave_seen(home: AnyPath, seen: Sequence[Mapping[str, Any]]) -> None:
 
 
 class Planner:
-    """Follows what tables are like, and says when there are to be new statistics."""
+    """Keeps statistics of the tables, and decides when select-joins are to be decomposed by new ones."""
 
     def __init__(self, catalog: Catalog, home: AnyPath) -> None:
         self._catalog, self._home = catalog, home
         self._tuples: dict[tuple[str, int], int] = {}  # by table and bucket
-        self._changes: Counter[str] = Counter()  # faded
+        self._changes: Counter[str] = Counter()  # by table; earlier ones count less
         self._rows: dict[str, deque[dict[str, Key | None]]] = {}  # the last samples, by table
         self._since = 0  # changes since statistics were weighed
-        self._regret = 0.0  # what the present statistics have cost more than the best ones
+        self._regret = 0.0  # how much more the present statistics have cost than the best ones
         if self._kept.exists():
             self._read(self._kept)
 
@@ -108,7 +108,7 @@ class Planner:
         return self._home / f"{STATISTICS}.json"
 
     def gather(self) -> None:
-        """Add what tasks have left."""
+        """Add what tasks have written."""
         for of_batch in paths_in(self._home / STATISTICS, "*"):
             for path in paths_in(of_batch, "*.json"):
                 self._read(path)
@@ -121,7 +121,7 @@ class Planner:
             log.warning("%s", error)
 
     def _keep(self) -> None:
-        """Write down what is known, in the form of what tasks leave."""
+        """Write down what is known, in the same form as tasks do."""
         seen = []
         left = {
             table: {
@@ -151,7 +151,7 @@ class Planner:
                 rows.append(dict(zip(sample, keys, strict=True)))
 
     def statistics(self) -> Statistics:
-        """What tables are like now, payloads like the tables that they are of."""
+        """The statistics of the tables as they are now. A payload has those of its table."""
         tuples: Counter[str] = Counter()
         for (table, _), count in self._tuples.items():
             tuples[table] += count
@@ -173,7 +173,7 @@ class Planner:
         return Statistics(found, rates, keys, joining)
 
     def _joining(self, edge: JoinEdge) -> float:
-        """Which share of the pairs of samples joins."""
+        """The share of pairs of sampled tuples that join."""
         left, right = zip(*edge.attributes, strict=True)
         counts = [
             Counter(tuple(row[a] for a in attributes) for row in self._rows.get(table, ()))
@@ -189,9 +189,9 @@ class Planner:
         ids: Collection[int],
         joins: Callable[[Iterable[int]], Mapping[int, SelectJoin]],
     ) -> Statistics | None:
-        """Statistics that are worth the move, weighed after each window; None: the present ones stay.
+        """New statistics that are worth the move; None: the present ones stay. It decides after each window.
 
-        `joins` says what some of the subscriptions ask for.
+        `joins` returns the select-joins of some of the subscriptions.
         """
         if self._since < WINDOW:
             return None
@@ -212,5 +212,5 @@ class Planner:
         return seen if 0 < move < self._regret else None
 
     def begin(self) -> None:
-        """They are published: there is nothing to regret."""
+        """New statistics are published: begin to add up anew."""
         self._regret = 0.0

@@ -1,10 +1,10 @@
 """The second stage: what changes of tuples mean to subscribers, edge by edge and bucket by bucket.
 
-A bucket is visited with what its micro-batch has for it: changes, and perhaps a new version of the subscriptions. What
-that means to subscribers is a matter of `stage_work`; here it is in which order things are done, and what the state
-store is to know of the bucket then (`logs`).
+A bucket is visited with what its micro-batch has for it: changes, and perhaps a new version of the subscriptions.
+`stage_work` computes what that means to subscribers. This module decides in which order things are done, and what the
+state store keeps of the bucket (`logs`).
 
-    new version ─▶ who can't be served is a dead letter, newcomers forget what they hold    one bucket speaks for all
+    new version ─▶ dead letters of subscriptions that can't be served, resets of newcomers    by one bucket for all
                 └▶ newcomers are sent the bucket's content
     changes     ─▶ who must be sent what ─▶ the bucket's log
 """
@@ -49,7 +49,7 @@ class SemijoinStage:
                 version = int(bytes(row.parcel))
             else:
                 parcels.setdefault(row.table, []).append(bytes(row.parcel))
-        # Parcels come in any order. Tuples of different parcels are different, but what is sent must be the same again.
+        # Parcels come in any order. They have no tuple in common, but a replay must send the same.
         changes = {
             t: in_sequence([unpack_rows(p) for p in sorted(ps)]) for t, ps in parcels.items()
         }
@@ -65,7 +65,7 @@ class SemijoinStage:
         name = f"{number}.{bucket}.{log.head.visits}"
         log.head.version = version or served
         work.go_to(log.head.version)
-        if version is not None and not bucket:  # one bucket speaks for all
+        if version is not None and not bucket:  # one bucket does it for all
             letters = work.set_aside(served)
             if letters:
                 write_dead_letters(path_of(self._letters), f"subscriptions-{number}", letters)
@@ -88,7 +88,7 @@ class SemijoinStage:
         log.close()
 
     def end_task(self) -> None:
-        """Leave what subscriptions took (`running_costs`)."""
+        """Write down the costs of subscriptions (`running_costs`)."""
         tuples, tests = 0, Counter[int]()
         for work in self._works:
             tested, of_work = work.take_costs()
@@ -106,7 +106,7 @@ class SemijoinStage:
 
 
 def in_sequence(parcels: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Changes of a bucket that come from several buckets of the stage before, each tuple's in their order."""
+    """Changes of a bucket that come from several buckets of the stage before, in the order of their numbers."""
     rows = concatenate_rows(parcels)
     if len(parcels) == 1:
         return rows

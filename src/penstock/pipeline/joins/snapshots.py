@@ -1,28 +1,28 @@
 """Snapshots of the select-joins: numbered versions in files, as those of filters are (`matching.snapshots`).
 
     <folder>/
-      owner.json               whose subscriptions these are
+      owner.json                the registry whose subscriptions these are
       pieces/<version>/         what came and went with a version: ids, texts, subscribers; ids that went
                                 (`base.array_folders`)
       versions/0000000012.json  a version: its sequence number, and the pieces that make it up, a full one first
-      set_aside/<version>.json  subscriptions that don't fit; a version names the one that holds for it
-      plans/<version>.json      statistics of the tables, by which select-joins are decomposed; a version names them as
-                                its `plan`
+      set_aside/<version>.json  subscriptions that don't fit; a version names the file that holds for it
+      plans/<version>.json      statistics of the tables, by which select-joins are decomposed; a version names the file
+                                as its `plan`
 
-A version is the sum of its pieces. Who has an earlier version of the same sum reads only the pieces that are new to
-it. A full piece is written when the others together have reached a tenth of it.
+A version is the sum of its pieces. A reader that has an earlier version of the same sum reads only the new pieces. A
+full piece is written when the others together have reached a tenth of it.
 
-An id's *since* is the version with which it came. A bucket that has served version v sends their first content to
-those that came after v. A lease that ends is a subscription that goes, at the next version; if the clock was wrong, it
+The *since* of a subscription is the version with which it came. A bucket that has served version v sends first content
+to subscriptions that came after v. A subscription whose lease ends goes at the next version; if the clock was wrong, it
 comes back as a newcomer. Subscriptions that don't fit are set aside: a version says which, since when, and why.
 
-A version with other statistics brings those anew that are decomposed in another way by them (`replanning`): all others
-hold what they should, and nobody else is sent anything.
+In a version with new statistics, subscriptions that these decompose in another way are newcomers (`replanning`). All
+others hold what they should, and are sent nothing.
 
-What was pinned to a version that is damaged can't be known: the registry has only the last state of each subscription.
-It needn't be. `publish_afresh` makes a version in which everybody is a newcomer, who forgets what it holds and is sent
-all of it again, and then leaves the damaged versions empty. So a micro-batch that is replayed with one of them sends
-nothing, and the next one sends everything to everybody.
+A damaged version can't be restored, because the registry has only the last state of each subscription. It needn't be.
+`publish_afresh` makes a version in which every subscription is a newcomer, which forgets what it holds and is sent
+everything again. Then it empties the damaged versions. So a micro-batch that is replayed with one of them sends
+nothing, and the next micro-batch sends everything to everybody.
 """
 
 import functools
@@ -85,9 +85,9 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What is different in a new version: who comes, in this order, and who is gone.
+    """What is different in a new version: the subscriptions that come, in this order, and those that are gone.
 
-    `set_aside` are all that don't fit, by id, with the reason; `subscribers` the names of those that come;
+    `set_aside` has all that don't fit, by id, with the reason; `subscribers` has the names for those that come;
     `statistics` are new ones, if there are any.
     """
 
@@ -123,7 +123,7 @@ class JoinSnapshots:
         return self.version(numbers[-1]) if numbers else None
 
     def publish(self, identity: str, sequence: int, different: Difference) -> Version:
-        """A new version: the newest, without those that are gone, and with those that come."""
+        """Write a new version: the newest one, without subscriptions that are gone, and with those that come."""
         self.claim(identity)
         latest = self.latest()
         number = 1 if latest is None else latest.number + 1
@@ -140,19 +140,19 @@ class JoinSnapshots:
     def publish_afresh(
         self, identity: str, sequence: int, different: Difference, damaged: Iterable[int]
     ) -> Version:
-        """A new version in which everybody is a newcomer; versions that are damaged have nobody from now on."""
+        """Write a version in which every subscription is a newcomer, then empty the damaged versions."""
         self.claim(identity)
         number = self._versions.numbers()[-1] + 1
         self._write_piece(number, _newcomers(different, number), [])
         version = self._write_version(number, sequence, (number,), None, different)
-        # Only now: if they were left empty before and this process died, nobody would be sent what it has missed.
+        # Only now: if they were emptied before and this process died, nobody would be sent what it has missed.
         empty = {"sequence": sequence, "pieces": [], "set_aside": None, "plan": None}
         for one in damaged:
             self._versions.replace(one, empty)
         return version
 
     def claim(self, identity: str) -> None:
-        """Say whose subscriptions these are. SnapshotError if they are another's, or if that can't be read."""
+        """Note whose subscriptions these are. Raises SnapshotError if they are another's, or if that can't be read."""
         self._versions.claim(identity)
 
     def _write_version(
@@ -195,7 +195,7 @@ class JoinSnapshots:
         return version
 
     def prune(self, needed_from: int) -> None:
-        """Delete versions before this one, but the last few, and the pieces that no version needs."""
+        """Delete versions before this one, except the last few, and the pieces that no version needs."""
         numbers = self._versions.numbers()
         kept = [n for n in numbers if n >= needed_from or n in numbers[-_KEPT:]]
         found = [self._versions.read(n) for n in kept]
@@ -235,7 +235,7 @@ class JoinSnapshots:
             "gone": np.array(gone, np.int64),
         }
         target = self._piece(number)
-        delete_folder(target)  # of a publisher that crashed before its version was there
+        delete_folder(target)  # left by a publisher that crashed before its version was there
         write_folder(target, {"size": len(added) + len(gone)}, arrays)
 
     # --- reading -------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class JoinSnapshots:
         return found
 
     def add_piece(self, piece: int, to: dict[int, Newcomer]) -> None:
-        """Do to subscriptions what a piece says."""
+        """Apply a piece to subscriptions."""
         gone, come = _read_piece(self._piece(piece))
         for sid in gone:
             to.pop(sid, None)
@@ -317,7 +317,7 @@ class JoinSnapshots:
 
 
 def _read_piece(folder: AnyPath) -> tuple[list[int], dict[int, Newcomer]]:
-    """Which ids a piece takes away, and what it brings."""
+    """The ids that a piece removes, and the subscriptions that it adds."""
     _, arrays = read_folder(folder, remedy=_REMEDY)
     try:
         gone = arrays["gone"].tolist()

@@ -1,12 +1,12 @@
-"""Buckets are spread evenly over Spark's partitions.
+"""Spreads buckets evenly over Spark's partitions.
 
-Spark puts a key where the hash of its columns says. Of 32 buckets on 8 partitions one partition then gets 7 or 8, and a
-micro-batch takes as long as the fullest. So the key of a bucket has a third column, a number that means nothing but is
-such that the hash of all three leads to the partition whose turn it is: of each stage all have as many buckets, plus or
-minus one. (Nothing helps if the work of all join keys is that of a few: a key is in one bucket.)
+Spark chooses the partition of a key by the hash of its columns. Of 32 buckets on 8 partitions one partition then gets 7
+or 8, and a micro-batch takes as long as the fullest. So the key of a bucket has a third column, a number chosen so that
+the hash of all three leads to the partition whose turn it is. Then all partitions have equally many buckets of each
+stage, plus or minus one. (It doesn't help if a few join keys make most of the work: a key is in one bucket.)
 
-The numbers depend on how many partitions there are, and are part of the keys in the state store: that number is fixed
-for the life of a query, as Spark itself has it.
+The numbers depend on how many partitions there are, and are part of the keys in the state store. So the number of
+partitions is fixed for the life of a query, as it is in Spark itself.
 """
 
 import functools
@@ -55,7 +55,7 @@ def spread_buckets(stages: int, buckets: int, partitions: int) -> tuple[int, ...
 
 
 def partition_of(key: tuple[int, ...], partitions: int) -> int:
-    """Where Spark puts a key of 32-bit integers: the rest of their Murmur3 hash."""
+    """The partition to which Spark sends a key of 32-bit integers: their Murmur3 hash modulo the partitions."""
     found = functools.reduce(_hashed, key, _SEED)
     signed = found - (1 << 32) if found >> 31 else found
     return signed % partitions

@@ -1,11 +1,13 @@
 """One stage of the semijoins in one process: who must be sent what when tuples of a bucket change.
 
-The subscriptions are the same for all buckets, so a process has one `Processor` for each stage, and in it the tuples
-of all buckets that it has worked on. Their join keys don't meet. A tuple can be in two of them, though: in the one
-that it has entered, and in the one that it has left, if another process worked on that. So here the bucket is part of
-its key. Before a bucket is worked on, its tuples are brought to where the state store is (`logs`):
-usually that is where they are; if another process was here meanwhile, some entries of the log are read; if a
-micro-batch failed, all of the bucket is read again.
+The subscriptions are the same for all buckets. So a process has one `Processor` for each stage, with the tuples of all
+buckets that it has worked on. Buckets have no join key in common. But a tuple can be in two of them here: in the one
+that it has entered, and in the one that it has left, if another process removed it there. So the bucket is part of its
+key.
+
+Before a bucket is worked on, its tuples are brought up to date with the state store (`logs`). Usually they are. If
+another process has worked on the bucket, some entries of the log are read. If a micro-batch has failed, the whole
+bucket is read again.
 
 A subscription that is new to a bucket is first sent the bucket's content: its tuples are put, one table after the
 other, into a processor that has the newcomers only.
@@ -48,7 +50,7 @@ RowsByTable = Mapping[str, pa.RecordBatch]
 
 @dataclass(frozen=True)
 class OneStage(Decomposition):
-    """Of all semijoins of a select-join, those of one stage."""
+    """A decomposition that keeps only the semijoins of one stage."""
 
     edge: JoinEdge | None = None
 
@@ -60,7 +62,7 @@ class OneStage(Decomposition):
 
 @dataclass(slots=True)
 class _Bucket:
-    """The tuples of a bucket that the processor has: up to which token, and by table their keys with their values."""
+    """The tuples of a bucket that the processor has: the token up to which it has read, and their keys by table."""
 
     token: str | None = None
     keys: dict[str, dict[TupleKey, TupleKey]] = field(default_factory=dict)
@@ -117,7 +119,7 @@ class StageWork:
             self._mine |= joins.keys()
 
     def set_aside(self, since: int) -> list[str]:
-        """Dead letters of the subscriptions that came after a version and can't be served, found here or before."""
+        """Dead letters of subscriptions that came after a version and can't be served."""
         found = self._open.version.set_aside if self.stage.number == 0 else {}
         reasons = {sid: reason for sid, (at, reason) in found.items() if at > since}
         came = self._open.subscriptions
@@ -132,16 +134,16 @@ class StageWork:
         return [sid for sid, one in self._open.subscriptions.items() if one.since > since]
 
     def reset_newcomers(self, since: int, name: str) -> pa.RecordBatch | None:
-        """What tells the subscriptions that came after a version to forget what they hold."""
+        """The message that tells subscriptions that came after a version to forget what they hold."""
         return self._named(resets(self.newcomers(since), self.stages.catalog, name))
 
     def _named(self, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
         return None if rows is None else with_subscribers(rows, self._open.names)
 
     def first_content(self, since: int, log: BucketLog, name: str) -> pa.RecordBatch | None:
-        """What subscriptions that came after a version are sent of a bucket with this log."""
+        """The content of a bucket with this log, for subscriptions that came after a version."""
         processor = self._processor_of_newcomers(since)
-        if processor is None:  # so what the bucket has needn't be read
+        if processor is None:  # there is no need to read the bucket
             return None
         content = merge_entries(log.since(None)[0], self.stages)
         found = processor.process(self._batches(0, content))
@@ -163,7 +165,7 @@ class StageWork:
         return {sid: join for sid, join in joins.items() if self._decomposition.of(join)}
 
     def take_costs(self) -> tuple[int, dict[int, int]]:
-        """As `Processor.take_costs`; nothing as long as no test was evaluated."""
+        """Like `Processor.take_costs`, but nothing as long as no test was evaluated."""
         tuples, tests = self._processor.take_costs()
         self._tested += tuples
         if not tests:
@@ -174,7 +176,7 @@ class StageWork:
     # --- tuples --------------------------------------------------------------------------------
 
     def load(self, number: int, log: BucketLog) -> None:
-        """Bring a bucket's tuples to where the state store is."""
+        """Bring a bucket's tuples up to date with the state store."""
         bucket = self._buckets.pop(number, None) or _Bucket()
         entries, known = log.since(bucket.token)
         if not known:
@@ -187,8 +189,8 @@ class StageWork:
         self._buckets[number] = bucket
 
     def process(self, number: int, changes: RowsByTable, name: str) -> pa.RecordBatch | None:
-        """Apply changes to a bucket that was loaded; what they mean to subscribers."""
-        bucket = self._buckets.pop(number)  # if this fails, nobody relies on it
+        """Apply changes to a bucket that was loaded. Returns the notifications."""
+        bucket = self._buckets.pop(number)  # if this fails, nothing uses it any more
         batches = self._batches(number, changes)
         found = self._processor.process(batches)
         order = list(self.stages.catalog.tables)
@@ -202,7 +204,7 @@ class StageWork:
     def compare(
         self, before: RowsByTable, changes: RowsByTable, name: str
     ) -> pa.RecordBatch | None:
-        """What changes of a bucket mean to subscribers who know it as it was; nothing of it is kept."""
+        """The notifications of a bucket's changes to subscribers who know it as it was. Nothing of it is kept."""
         bucket = _Bucket()
         self._processor.restore(self._batches(-1, before))
         self._note(bucket, before)
@@ -212,7 +214,7 @@ class StageWork:
         return found
 
     def note_token(self, number: int, token: str | None) -> None:
-        """The state store has what a bucket has now, under this token."""
+        """Note that the state store has the bucket as it is now, under this token."""
         self._buckets[number].token = token
 
     def _batches(self, number: int, changes: RowsByTable) -> list[ChangeBatch]:
@@ -287,7 +289,7 @@ def read_entry(entry: bytes) -> dict[str, pa.RecordBatch]:
 
 
 def merge_entries(entries: Sequence[bytes], stages: Stages) -> dict[str, pa.RecordBatch]:
-    """The tuples that are there after all changes of some entries, as changes that put them there."""
+    """The tuples that are left after all changes of some entries, as changes that put them."""
     by_table: dict[str, list[pa.RecordBatch]] = {}
     for entry in entries:
         for table, rows in read_entry(entry).items():

@@ -1,4 +1,4 @@
-"""Which stages a catalogue has on Spark, and what each is keyed by.
+"""The stages of a catalogue on Spark, and the key of each.
 
     changes ─▶ tuples, keyed by table and primary key ─▶ semijoins, keyed by edge and join attributes ─▶ notifications
 
@@ -16,12 +16,12 @@ from penstock.joins.catalog import Catalog
 from penstock.joins.subscription import JoinEdge, SelectJoin
 
 COSTS = "costs"
-"""The folder, beside the snapshots, in which tasks leave what subscriptions took (`running_costs`)."""
+"""The folder, beside the snapshots, to which tasks write the costs of subscriptions (`running_costs`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Tuples whose time is so long ago are no more. Times are in a column; microseconds."""
+    """How long tuples stay: one whose time, in `column`, is `length` microseconds ago or more is deleted."""
 
     column: str
     length: int
@@ -33,10 +33,10 @@ class Stage:
 
     number: int
     edge: JoinEdge | None
-    tables: tuple[str, ...]  # of the core, in the order in which their changes are worked off
+    tables: tuple[str, ...]  # of the core, in the order in which their changes are applied
 
     def bucket_attributes(self, table: str, catalog: Catalog) -> tuple[str, ...]:
-        """The attributes of a table that say which bucket a tuple goes to."""
+        """The attributes of a table that decide to which bucket a tuple goes."""
         if self.edge is None:
             return catalog.tables[table].key
         return tuple(pair[self.edge.right == table] for pair in self.edge.attributes)
@@ -81,13 +81,13 @@ class Stages:
         }
 
     def lacking(self, join: SelectJoin) -> str | None:
-        """What a select-join needs that isn't there; None if nothing."""
+        """What a select-join needs that these stages lack; None if nothing."""
         if len(join.sides) == 1 and join.sides[0].table not in self.alone:
             return f"this pipeline doesn't serve selects on {join.sides[0].table} alone: name it in `alone`"
         return None
 
     def to_dict(self) -> dict[str, object]:
-        """What must stay as it is for the life of a query."""
+        """All that must stay the same for the life of a query."""
         windows = {name: [w.column, w.length] for name, w in sorted(self.windows.items())}
         return {
             "catalog": self.catalog.to_json(),

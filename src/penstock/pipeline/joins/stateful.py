@@ -1,4 +1,4 @@
-"""The two stateful operators of Spark: buckets are their keys, and each has its log in the state store.
+"""The two stateful operators of Spark: their keys are buckets, and each bucket has its log in the state store.
 
 Spark starts a process for each operator, at every start of a query, just to ask what its state looks like. So this
 module imports little; the stages themselves are imported when the first bucket is visited.
@@ -23,18 +23,18 @@ _ENTRY_SCHEMA = "entry binary"
 
 
 class BucketStage(Protocol):
-    """What is done with the rows that come to a bucket."""
+    """Works on the rows that come to a bucket."""
 
     def visit(
         self, number: int, bucket: int, rows: Iterator[Any], log: BucketLog
     ) -> Iterator[Row]: ...
 
     def end_task(self) -> None:
-        """All buckets of a task have been visited."""
+        """Called when all buckets of a task have been visited."""
 
 
 class _BucketProcessor(StatefulProcessor):
-    """`stages` is what `Stages.to_dict` gives, as JSON; `home` the folder of the snapshots."""
+    """A stateful operator. `stages` is the JSON of `Stages.to_dict`, `home` the folder of the snapshots."""
 
     def __init__(self, stages: str, home: str) -> None:
         self._stages, self._home = stages, home

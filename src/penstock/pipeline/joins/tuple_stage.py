@@ -1,15 +1,14 @@
-"""The first stage: what is known of each tuple, by its key, so that every change counts just once.
+"""The first stage keeps what is known of each tuple, by its key, so that every change counts just once.
 
     key ─▶ version, time, and the bucket of every stage that the tuple is in
 
 A change whose version is no later than the known one is dropped. A tuple whose join attributes change leaves one
-bucket of an edge and enters another; only here, where tuples are found by key, is it known which one it leaves. And a
-tuple whose time is past the window of its table leaves all of them. What comes out are changes that can be
-applied without looking back: *put* into a bucket, or *delete* from it, with a number that grows with each change of a
-tuple.
+bucket of an edge and enters another. Only this stage knows which bucket it leaves, because it finds tuples by key. A
+tuple whose time is past the window of its table leaves all its buckets. The stage sends changes that can be applied
+without looking back: *put* into a bucket, or *delete* from it, with a number that grows with each change of a tuple.
 
-Without versions, changes are taken as they come, and the key of a deleted tuple is forgotten; with them it is kept,
-as a change that comes later may be older.
+Without versions, changes are applied as they come, and the key of a deleted tuple is forgotten. With versions it is
+kept, because a change that comes later may be older.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,14 +42,14 @@ NEVER = 2**63 - 1  # a time that no window reaches
 _GONE: tuple[int, ...] = ()
 
 _Known = tuple[int, int, tuple[int, ...], TupleKey]
-"""Version, time, buckets (without any, it is deleted), and the values of the key."""
+"""Version, time, buckets (empty if the tuple is deleted), and the values of the key."""
 ValuesByKey = Mapping[TupleKey, TupleKey]
 """Keys as SQL compares them (`row_keys`), each with its values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A part of a declared table in a stage, and what its buckets are by."""
+    """A part of a declared table in a stage, and the columns that decide its buckets."""
 
     part: str
     stage: Stage
@@ -58,7 +57,7 @@ class Slot:
 
 
 Moves = list[tuple[int, int, bool, int]]
-"""What becomes of the tuples of one slot, in order: row of the batch, bucket, whether it is deleted, sequence."""
+"""The changes of one slot's buckets, in order: row of the batch, bucket, whether it is deleted, sequence."""
 
 
 class TupleBook:
@@ -93,7 +92,7 @@ class TupleBook:
     # --- changes -------------------------------------------------------------------------------
 
     def apply(self, changes: pa.RecordBatch) -> tuple[list[Moves], ValuesByKey]:
-        """Apply changes in their order: what becomes of the tuples in each slot, and the keys that it touched."""
+        """Apply changes in their order. Returns the moves of each slot, and the keys of which something changed."""
         keys = row_keys(changes, self.table)
         values = list(zip(*[changes.column(k).to_pylist() for k in self.table.key], strict=True))
         versions = changes.column(VERSION).to_pylist()
@@ -156,7 +155,7 @@ class TupleBook:
     # --- state ---------------------------------------------------------------------------------
 
     def state_rows(self, keys: ValuesByKey) -> pa.RecordBatch:
-        """What is known of some keys, as it is kept in the state."""
+        """What is known of some keys, as rows for the state."""
         gone = (0, NEVER, _GONE)
         rows = [self._known.get(key, (*gone, values)) for key, values in keys.items()]
         width = len(self.table.key)
@@ -173,7 +172,7 @@ class TupleBook:
         return pa.RecordBatch.from_arrays(arrays, schema=self._state)
 
     def read(self, written: pa.RecordBatch) -> None:
-        """Know what was written."""
+        """Take in rows that `state_rows` has made."""
         columns = [column.to_pylist() for column in written.columns]
         width = len(self.table.key)
         values = zip(*columns[:width], strict=True)
@@ -186,7 +185,7 @@ class TupleBook:
             self._note(key, (version, time, at if is_alive else _GONE, of_key))
 
     def everything(self) -> pa.RecordBatch:
-        """All that is known."""
+        """What is known of all keys, as rows for the state."""
         return self.state_rows({key: values for key, (*_, values) in self._known.items()})
 
 
@@ -205,7 +204,7 @@ def _move(
 def parcels_of(
     rows: pa.RecordBatch, moves: Moves, table: Table, bucket: int, buckets: int
 ) -> Iterator[tuple[int, bytes]]:
-    """The parcels of a slot for the next stage: bucket, parcel. Changes of different buckets have different numbers."""
+    """The parcels of a slot for the next stage: bucket, parcel. Changes from different buckets differ in number."""
     if not moves:
         return
     at, to, deleted, sequence = zip(*moves, strict=True)
@@ -223,7 +222,7 @@ def parcels_of(
 
 
 _books: dict[tuple[str, int, int], tuple[str | None, TupleBook]] = {}
-"""In this process: what it has decoded, and the token up to which."""
+"""In this process: the books that it has decoded, and up to which token of the log."""
 
 
 class TupleStage:
@@ -234,7 +233,7 @@ class TupleStage:
         self._seen: list[dict[str, Any]] = []  # of this task
 
     def visit(self, number: int, bucket: int, rows: Iterator[Any], log: BucketLog) -> Iterator[Row]:
-        """What goes to which bucket of the next stage."""
+        """Parcels for the buckets of the next stage."""
         parcels, now = [], None
         for row in rows:
             if row.table is None:
@@ -258,7 +257,7 @@ class TupleStage:
             yield Row(stage=stage, bucket=to, table=table, parcel=parcel)
 
     def end_task(self) -> None:
-        """Leave what tables are like (`replanning`)."""
+        """Write down what was seen of the tables (`replanning`)."""
         if self._seen:
             leave_seen(path_of(self._home), self._seen)
 

@@ -1,9 +1,9 @@
 """Views on Spark.
 
-- `graphs_on_spark`: the embedding graph and the rewritings of many views, as a job;
-- `match`: `match_views`, documents in, every view's tuples out, for DataFrames at rest and for streams;
+- `match`: `match_views`, which computes every view's tuples of documents, in batches and streams;
 - `view_rows`: a level's tuples as rows of a DataFrame;
-- `levels`: what each level did, in figures; `view_costs`: what each view took;
-- `document_batches`: what a pipeline does with each micro-batch of documents;
-- `snapshots`: the tree patterns in files, by version.
+- `levels`: figures of each level; `view_costs`: the cost of each view; `lost_documents`: a warning about dead letters;
+- `document_batches`: the micro-batches of documents in a pipeline;
+- `snapshots`: the tree patterns of a registry in files, by version; `planning_aside`: plans them anew in a thread;
+- `graphs_on_spark`: the embedding graph and the rewritings of many views, as a job.
 """

@@ -1,4 +1,4 @@
-"""Micro-batches of documents: the tree patterns of a registry, as views of them."""
+"""Micro-batches of documents, of which the tree patterns of a registry are views."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -37,12 +37,12 @@ from penstock.views.live_views import LiveOptions, LiveViews
 
 @dataclass(kw_only=True)
 class DocumentBatches(MicroBatches):
-    """What is done to each micro-batch of documents."""
+    """Delivers micro-batches of documents."""
 
     kind: ClassVar[str] = TREE_PATTERN.name
 
-    document: str  # the column with their texts
-    id: str  # and that with what they are called
+    document: str  # the column with the texts of documents
+    id: str  # the column with their ids
     id_type: DataType
     format: str
     options: LiveOptions
@@ -70,7 +70,7 @@ class DocumentBatches(MicroBatches):
             )
         log.warning("the snapshot of micro-batch %d is made again: %s", pin.batch, damage)
         patterns, _, _ = read_patterns(source, pin.now)
-        views = LiveViews(LiveOptions(plan="direct"))  # the same tuples as by any other plan
+        views = LiveViews(LiveOptions(plan="direct"))  # every plan gives the same tuples
         refused = views.update({sid: one.text for sid, one in patterns.items()}, ())
         served = {sid: one for sid, one in patterns.items() if sid not in refused}
         store.restore(pin.snapshot, served, views.plan())
@@ -94,7 +94,7 @@ class DocumentBatches(MicroBatches):
         return document_field(self.id_type)
 
     def _name(self, frame: DataFrame, pin: Pin, query: str) -> Column:
-        """What a document's notifications are called by: its place at the source, else its content and micro-batch."""
+        """The id of a document's notifications: from its place at the source, else from its content and micro-batch."""
         if KEY in frame.columns:
             place = [F.col(KEY)]
         else:
@@ -120,19 +120,19 @@ class DocumentBatches(MicroBatches):
 
 
 def document_field(id_type: DataType) -> StructField:
-    """What a notification of a tree pattern has."""
+    """The column of notifications that is for tree patterns."""
     tuples = StructField("tuples", ArrayType(ArrayType(StringType())))
     return StructField(DOCUMENT, StructType([StructField("id", id_type), tuples]))
 
 
 def _level_folder(pin: Pin) -> AnyPath:
-    """Where workers leave what levels did in a micro-batch."""
+    """The folder to which workers write the figures of levels in a micro-batch."""
     return path_of(pin.snapshot.path) / "levels" / str(pin.batch)
 
 
 @dataclass(frozen=True)
 class _DocumentWork(ViewWork):
-    """What a worker does; its batches have a column `name` beside `id` and `text`."""
+    """What a worker does with documents. Its batches have a column `name` beside `id` and `text`."""
 
     ref: SnapshotRef
 

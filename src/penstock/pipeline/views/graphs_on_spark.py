@@ -1,14 +1,14 @@
 """The embedding graph and the rewritings of very many views, on all the cores of a cluster.
 
     driver     patterns ─▶ flat arrays, trie of label sets ─▶ folder
-    workers    a range of views each ─▶ what embeds into them                  part files
+    workers    a range of views each ─▶ the views that embed into them         part files
     driver     the parts joined ─▶ cycles removed, ranks ─▶ folder
     workers    a range of views each ─▶ their best rewritings                  part files
     driver     the parts joined ─▶ the rewritability graph
 
-Workers map the arrays, one copy per host; parts come back through the folder as well: they are hundreds of megabytes
-that have no business in the driver's results. Both functions that run there are pure (`views.embedding_graph`,
-`views.rewriting`), and are what one process runs without Spark.
+Workers map the arrays, one copy per host. Parts come back through the folder as well: they are hundreds of megabytes,
+too much for the results of a job. Both functions that workers run are pure (`rewriting.embedding_graph`,
+`rewriting.rewriting`), and are the same that one process runs without Spark.
 """
 
 import functools
@@ -46,10 +46,10 @@ from penstock.views.rewriting.rewriting import (
 from penstock.views.tree_pattern import TreePattern
 
 PhaseProgress = Callable[[str, int], None]
-"""Hears the phase, and how many views are done."""
+"""Is called with the phase, and how many views are done."""
 
-_TASKS = 64  # more than cores, as views differ much in what they take
-_FEWEST = 200  # views of a task
+_TASKS = 64  # more than cores, because views differ much in their cost
+_FEWEST = 200  # views of a task, at least
 
 
 def graphs_on_spark(
@@ -60,8 +60,8 @@ def graphs_on_spark(
     folder: str | Path | None = None,
     progress: PhaseProgress | None = None,
 ) -> Graphs:
-    """Both graphs of some views. `folder` must be one that all workers can read and write; by default a temporary one
-    of this machine. `weights` are what views cost: cheaper ones are preferred as inputs."""
+    """Both graphs of some views. All workers must be able to read and write `folder`; by default it is a temporary
+    folder of this machine. `weights` are the costs of views: cheaper ones are preferred as inputs."""
     root = Path(tempfile.gettempdir()) if folder is None else Path(folder)
     place = root.absolute() / f"penstock-views-{uuid.uuid4().hex}"
     try:
@@ -101,7 +101,7 @@ def _run(
     phase: str,
     progress: PhaseProgress | None,
 ) -> None:
-    """Let workers work on all ranges; if somebody follows the progress, in waves."""
+    """Let workers work on all ranges: at once, or in waves if somebody follows the progress."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -140,7 +140,7 @@ def _rewrite(place: str, limits: RewritingLimits) -> Callable[[int, int, int], N
     return work
 
 
-@functools.lru_cache(maxsize=1)  # a worker process has task after task of one search
+@functools.lru_cache(maxsize=1)  # a worker process runs many tasks of one search
 def _mapped(place: str) -> tuple[FlatPatterns, LabelTrie]:
     return map_views(Path(place) / "views")
 
@@ -156,7 +156,7 @@ def _mapped_graph(place: str) -> tuple[EmbeddingGraph, Int32s, Preference]:
 
 
 def _write(place: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
-    """A folder of arrays; a task that is tried again writes the same."""
+    """Write a folder of arrays. A task that is tried again writes the same."""
     shutil.rmtree(place, ignore_errors=True)
     write_folder(place, {}, arrays)
 

@@ -1,6 +1,6 @@
-"""What each level of a configuration did, in figures: left by workers (`task_files`), added up by the driver.
+"""Figures of each level of a configuration: written by workers (`task_files`), added up by the driver.
 
-Seconds are of the clock, at work on the level.
+Seconds are the time that passed while tasks worked on the level.
 """
 
 import json
@@ -14,20 +14,20 @@ from penstock.pipeline.task_files import folders_of, leave_in
 
 @dataclass(frozen=True, slots=True)
 class LevelFigures:
-    """One level, over all documents of a micro-batch or of a frame."""
+    """The figures of one level, over all documents of a micro-batch or of a frame."""
 
     level: int
     patterns: int
-    """That differ."""
+    """Distinct ones."""
     views: int
     tuples: int
     documents: int
-    """That went through it."""
+    """Those that went through the level."""
     seconds: float
 
 
 def add_up(figures: Iterable[LevelFigures]) -> tuple[LevelFigures, ...]:
-    """The sum of what several tasks did, level by level.
+    """The sum of the figures of several tasks, level by level.
 
     >>> one = LevelFigures(1, 3, 4, 10, 2, 0.5)
     >>> add_up([one, one])
@@ -50,17 +50,17 @@ def add_up(figures: Iterable[LevelFigures]) -> tuple[LevelFigures, ...]:
 
 
 def write_levels(folder: AnyPath, figures: Iterable[LevelFigures]) -> None:
-    """On a worker: leave what a task did, in the folder of its micro-batch."""
+    """On a worker: write the figures of a task to the folder of its micro-batch."""
     leave_in(folder, "levels.json", json.dumps([asdict(one) for one in add_up(figures)]))
 
 
 def read_levels(folder: str | Path) -> tuple[LevelFigures, ...]:
-    """What the levels did in a frame at rest that has been run; `folder` is what `match_views` was given."""
+    """The figures of a batch DataFrame that has been run; `folder` is the one that `match_views` was given."""
     return levels_in(*folders_of(Path(folder), None))
 
 
 def levels_in(*folders: AnyPath) -> tuple[LevelFigures, ...]:
-    """What the levels did, as tasks have left it in some folders."""
+    """The figures that tasks have written to some folders, added up."""
     files = [path for folder in folders for path in paths_in(folder, "*.json")]
     found = [json.loads(path.read_text("utf-8")) for path in files]
     return add_up(LevelFigures(**one) for some in found for one in some)

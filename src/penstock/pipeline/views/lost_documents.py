@@ -1,7 +1,7 @@
-"""How many documents a frame has lost that keeps no dead letters: said on the driver, when tasks are done.
+"""Warns on the driver how many documents a frame has lost, if the frame keeps no dead letters.
 
-Tasks count, in an accumulator of Spark's, which the driver merges as tasks end. Spark Connect has none: there nobody
-is told.
+Tasks count in an accumulator of Spark's, which the driver merges as tasks end. Spark Connect has no accumulators: there
+is no warning.
 """
 
 import logging
@@ -16,7 +16,7 @@ _log = logging.getLogger("penstock.pipeline")
 
 
 class _SaidSum(AccumulatorParam[int]):
-    """A sum; the driver says what it is whenever it has grown."""
+    """A sum. The driver logs it whenever it has grown."""
 
     def __init__(self) -> None:
         self._driver = os.getpid()
@@ -38,5 +38,5 @@ class _SaidSum(AccumulatorParam[int]):
 
 
 def lost_documents(spark: SparkSession) -> Accumulator[int] | None:
-    """What tasks add to; None with Spark Connect."""
+    """The sum that tasks add to; None with Spark Connect."""
     return None if is_connect(spark) else spark.sparkContext.accumulator(0, _SaidSum())

@@ -1,9 +1,9 @@
-"""`match_views`: documents in, the tuples of every view out, along a configuration or straight from the source.
+"""`match_views`: computes the tuples of every view of documents, along a configuration or straight from the source.
 
     documents ─▶ read ─▶ level 1 (extracted together) ─▶ level 2 ─▶ … ─▶ rows, as each level is done
 
 A document's tuples depend on no other document, so all levels of a batch of documents run in one task, and nothing is
-shuffled. The plan travels by the name of its folder, like a snapshot.
+shuffled. Workers are given the path of the plan, and read it there, like a snapshot.
 """
 
 import functools
@@ -54,8 +54,8 @@ from penstock.views.text_columns import text_lengths
 
 FORMATS = ("xml", "json")
 PLAN = "plan.json"
-_TOGETHER = 8 << 20  # bytes of documents that are worked on at once, or
-_PAIRS = 300_000  # so many pairs of a document and a pattern: all their tuples are in memory
+_TOGETHER = 8 << 20  # bytes of documents that are worked on at once, at most
+_PAIRS = 300_000  # pairs of a document and a pattern, likewise: all their tuples are in memory
 
 Views = ViewsPlan | str | Path | Sequence[str] | Subscriptions
 
@@ -73,20 +73,21 @@ def match_views(
     dead_letters: str | Path | None = None,
     costs: str | Path | None = None,
 ) -> DataFrame:
-    """What every view gets of every document: `id`, `views`, `tuples` (lists of texts: the annotated attributes).
+    """The tuples of every view of every document: `id`, `views`, `tuples` (lists of texts: the annotated attributes).
 
-    `views` is a registry with tree patterns, a plan, the path of one that `penstock plan` wrote, or patterns; those of
-    a registry and patterns are extracted straight from the documents. Views of a registry go by the ids of their
-    subscriptions, others by their numbers from 0 on. A document of which no view gets anything has no row.
+    `views` is a registry with tree patterns, a plan, the path of a plan that `penstock plan` wrote, or a list of
+    patterns. The patterns of a registry or a list are extracted straight from the documents. Views of a registry have
+    the ids of their subscriptions, others are numbered from 0 on. A document in which no view finds anything has no
+    row.
 
-    - `document`, `id`: the columns with the text (string or binary) and with what it is called.
+    - `document`, `id`: the columns with the text (string or binary) and the id of documents.
     - `format`: "xml" or "json".
     - `explode`: one row for each document and view, with the column `view`.
-    - `folder`: where workers read the plan; on a cluster one that all can read. By default a temporary one.
-    - `levels`: a folder for what each level did; `read_levels` reads it when the frame has been run.
+    - `folder`: where workers read the plan; on a cluster all must be able to read it. By default a temporary folder.
+    - `levels`: a folder for the figures of each level; `read_levels` reads it when the frame has been run.
     - `dead_letters`: a folder for documents that can't be read, or have too many tuples of a view. Without one, a
       warning says how many there are when the frame is run (not with Spark Connect).
-    - `costs`: a folder for what views took, by which those of a registry are judged (`running_costs`).
+    - `costs`: a folder for the costs of views, by which those of a registry are judged (`running_costs`).
     """
     if format not in FORMATS:
         raise PipelineError(f"format is 'xml' or 'json', not {format!r}")
@@ -111,13 +112,13 @@ def _absolute(folder: str | Path | None) -> str | None:
 
 
 def choose_columns(documents: DataFrame, document: str, name: str, *more: Column) -> DataFrame:
-    """The columns of documents that are looked at: `id`, `text`, and more."""
+    """The columns of documents that are used: `id`, `text`, and more."""
     called, text = F.col(quote_name(name)), F.col(quote_name(document))
     return documents.select(called.alias("id"), text.alias("text"), *more)
 
 
 def id_type(documents: StructType, document: str, name: str) -> DataType:
-    """The type of what documents are called. SchemaError if there are no such columns."""
+    """The type of documents' ids. Raises SchemaError if a column is missing, or `document` isn't string or binary."""
     fields = {field.name: field for field in documents.fields}
     for column in (document, name):
         if column not in fields:
@@ -149,14 +150,14 @@ def _schema(documents: DataFrame, document: str, name: str, explode: bool) -> St
 
 
 def _plan_of(views: Views) -> ViewsPlan:
-    """The plan that is meant; patterns are all fed from the source."""
+    """The plan of what `match_views` was given. Patterns without a plan are all fed from the source."""
     if isinstance(views, ViewsPlan):
         return views
     if isinstance(views, (str, Path)):
         return read_plan(views)
     if isinstance(views, Subscriptions):
         rows = views.patterns.active()
-        views.patterns.trees(rows)  # all that are no patterns, in one error
+        views.patterns.trees(rows)  # raises one error for all texts that aren't patterns
         order = np.argsort(rows.ids)
         return direct_plan(rows.filters.take(order).to_pylist(), rows.ids[order])
     for text in views:
@@ -185,8 +186,8 @@ def _network(path: str, _changed: int) -> Dissemination:
 class ViewWork:
     """What a worker does to the Arrow batches of its partition, which have columns `id` and `text`.
 
-    What each level did is left in the folder `levels`, dead letters in `letters`, what each view took in `costs`, if
-    there are such.
+    Of the folders, if they are given, `levels` gets the figures of each level, `letters` dead letters, and `costs` the
+    cost of each view.
     """
 
     format: str
@@ -197,7 +198,7 @@ class ViewWork:
     def work(
         self, network: Dissemination, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of `view_rows`."""
+        """The rows of views, as `view_rows` describes them."""
         figures: list[LevelFigures] = []
         costs = ViewCosts(network)
         most = max(1, _PAIRS // max(1, len(network.fed)))
@@ -217,10 +218,10 @@ class ViewWork:
             costs.leave(folder)
 
     def _count_lost(self, documents: int) -> None:
-        """So many documents, or tuples of some, have become dead letters."""
+        """Count documents that have become dead letters, whole or for some views."""
 
     def _place(self, folder: str | None) -> AnyPath | None:
-        """Where a task leaves its files."""
+        """The folder to which a task writes its files."""
         return None if folder is None else path_of(folder)
 
     def _rows(
@@ -237,17 +238,17 @@ class ViewWork:
             letters.add(_lost(network, dropped, batch))
 
     def _names(self, batch: pa.RecordBatch) -> pa.Array:
-        """What notifications are called by."""
+        """For each document, the text from which its notifications' ids are made."""
         return batch.column("id").cast(pa.string())
 
     def _levels(
         self, network: Dissemination, batch: pa.RecordBatch
     ) -> Iterator[tuple[pa.RecordBatch, tuple[list[LevelTuples], list[str]]]]:
-        """The tuples of some documents, level by level, and the letters of those that can't be read or worked on."""
+        """The tuples of some documents, level by level, and dead letters of documents that can't be read or matched."""
         read = read_xml if self.format == "xml" else read_json
 
         def work(part: pa.RecordBatch) -> tuple[list[LevelTuples], list[str]]:
-            self._names(part)  # fails for an id that is no text
+            self._names(part)  # fails for an id that can't be text
             documents = read(part.column("text"))
             letters = [
                 _letter(f"no {self.format} document: {bad.reason}", part, bad.place)
@@ -283,7 +284,7 @@ class _FrameWork(ViewWork):
 
 
 def _portions(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-    """A batch in pieces that can be worked on at once: so many documents at most."""
+    """A batch in pieces that can be worked on at once, of at most so many documents."""
     for some in portions(text_lengths(batch.column("text")), _TOGETHER):
         for start in some[::most]:
             yield batch.slice(start, min(most, some.stop - start))

@@ -1,12 +1,12 @@
-"""Views are planned anew in a thread, while micro-batches go on with the plan that there is.
+"""Plans views anew in a thread, while micro-batches go on with the plan that there is.
 
     micro-batch 7    many patterns came: they are fed from the source, a thread begins to plan
     micro-batch 8    …
     micro-batch 9    the thread is done: its plan is taken over, published as a version, and pinned
 
-Along every plan views have the same tuples, so it doesn't matter when one is taken over. The version that a micro-batch
+Views have the same tuples by every plan, so it doesn't matter when a plan is taken over. The version that a micro-batch
 is pinned to has the plan that it used. If the process is killed meanwhile, the newest version says how much has changed
-since all was planned, and the next process begins again.
+since everything was planned, and the next process begins again.
 """
 
 import logging
@@ -25,7 +25,7 @@ class PlanningAside:
         self._running: _Running | None = None
 
     def follow(self, live: LiveViews) -> bool:
-        """Take over what is planned, and plan if there is reason to. Whether the configuration is another now."""
+        """Take over a plan that is done, or begin a new one if there is reason to. Returns whether the plan changed."""
         done = self._running
         if done is not None and not done.thread.is_alive():
             self._running = None
@@ -38,7 +38,7 @@ class PlanningAside:
 
 
 class _Running:
-    """One plan, being made."""
+    """A plan that is being made."""
 
     def __init__(self, live: LiveViews) -> None:
         self.live = live
@@ -51,5 +51,5 @@ class _Running:
         try:
             self.inputs = self.planning.run()
         except Exception:
-            # Nothing is lost: views go on being fed as they are.
+            # Nothing is lost: views are fed as before.
             log.exception("%d views can't be planned together", len(self.planning.numbers))

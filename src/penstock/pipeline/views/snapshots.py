@@ -1,13 +1,13 @@
-"""Snapshots of the tree patterns of a registry: the plan by which documents are worked on, and whom its views are for.
+"""Snapshots of the tree patterns of a registry: the plan by which documents are matched, and whom its views are for.
 
     <folder>/
-      owner.json                whose patterns these are
+      owner.json                the registry whose patterns these are
       versions/0000000012.json  a version: its sequence number
       plans/12/plan.json        the plan (`penstock.views.plan_file`)
       readers/12/               the subscribers' names, by subscription (`base.array_folders`)
 
-A version is published when a pattern came or went, its lease ended, or all views have been planned anew. A micro-batch
-is pinned to one, and a replay uses it again.
+A version is published when a pattern comes or goes, when a lease ends, and when all views have been planned anew. A
+micro-batch is pinned to a version, and a replay uses it again.
 """
 
 import logging
@@ -61,7 +61,7 @@ class ViewSnapshots:
     def publish(
         self, identity: str, sequence: int, patterns: Mapping[int, Pattern], plan: ViewsPlan
     ) -> SnapshotRef:
-        """A new version."""
+        """Write a new version."""
         self._versions.claim(identity)
         numbers = self._versions.numbers()
         number = numbers[-1] + 1 if numbers else 1
@@ -73,7 +73,7 @@ class ViewSnapshots:
         return self._ref(number)
 
     def damage(self, ref: SnapshotRef) -> str | None:
-        """What is wrong with a version, if anything is."""
+        """What is wrong with a version; None if nothing is."""
         try:
             self._versions.read(ref.version)
             self.read(ref.version)
@@ -82,12 +82,12 @@ class ViewSnapshots:
         return None
 
     def restore(self, ref: SnapshotRef, patterns: Mapping[int, Pattern], plan: ViewsPlan) -> None:
-        """Write a version again that is damaged."""
+        """Write a damaged version again."""
         self._write(ref.version, patterns, plan)
         self._versions.replace(ref.version, {"sequence": ref.sequence})
 
     def read(self, number: int) -> tuple[ViewsPlan, ReaderNames]:
-        """What a version consists of."""
+        """The plan of a version, and the names of its subscribers."""
         _, arrays = read_folder(self._readers(number), remedy=_REMEDY)
         try:
             names = unpack_texts(arrays["names"], arrays["ends"])
@@ -99,7 +99,7 @@ class ViewSnapshots:
         return read_plan(self._plan(number)), readers
 
     def prune(self, kept: int, needed: frozenset[int]) -> None:
-        """Delete versions, but the last few and those that are needed."""
+        """Delete all versions except the last few and those that are needed."""
         numbers = self._versions.numbers()
         gone = [number for number in numbers[:-kept] if number not in needed]
         for number in gone:
@@ -120,7 +120,7 @@ class ViewSnapshots:
         ids = sorted(patterns)
         names, ends = pack_texts(patterns[sid].subscriber for sid in ids)
         arrays: dict[str, AnyArray] = {"ids": np.array(ids, np.int64), "names": names, "ends": ends}
-        delete_folder(self._readers(number))  # of one that crashed, or damaged
+        delete_folder(self._readers(number))  # left by a crash, or damaged
         try:
             write_folder(self._readers(number), {}, arrays)
             make_folder(self._plan(number).parent)
@@ -138,10 +138,10 @@ class ViewSnapshots:
 
 
 class ViewPublisher:
-    """Follows the tree patterns of a registry: a version is published when one came, went, or saw its lease end.
+    """Follows the tree patterns of a registry, and publishes a version when one comes, goes, or its lease ends.
 
-    The running configuration (`views.live_views`) takes each of them in; a process that starts goes on with that of the
-    newest version. All views are planned anew aside (`planning_aside`); that is a version, too.
+    The running configuration (`views.live_views`) takes each change in; a process that starts goes on with that of the
+    newest version. When a thread has planned all views anew (`planning_aside`), that is published as a version, too.
     """
 
     def __init__(self, snapshots: ViewSnapshots, options: LiveOptions) -> None:
@@ -149,13 +149,13 @@ class ViewPublisher:
         self._live: LiveViews | None = None
         self._aside = PlanningAside()
         self._sequence = -1
-        self._steady = 0, 0  # from when until when nobody's lease ends
-        self._patterns: dict[int, Pattern] = {}  # those that are active
+        self._steady = 0, 0  # a period in which no lease ends: from when, until when
+        self._patterns: dict[int, Pattern] = {}  # the active ones
         self._ref: SnapshotRef | None = None
         self._errors: Errors = ()
 
     def publish(self, source: SubscriptionSource, now: int) -> tuple[SnapshotRef, Errors]:
-        """The version of this moment, and the patterns that aren't in it."""
+        """The version of this moment, and the patterns that it leaves out."""
         sequence = source.sequence()
         since, until = self._steady
         if self._ref is None or sequence != self._sequence or not since <= now < until:
@@ -179,11 +179,11 @@ class ViewPublisher:
         return self._snapshots.publish(identity, sequence, served, self._live.plan())
 
     def _follow(self, patterns: Mapping[int, Pattern]) -> bool:
-        """Take in what came and went; whether that was anything."""
+        """Take in the patterns that came and went. Returns whether there were any."""
         if self._live is None:
             self._live = self._last()
             known = set(() if (plan := self._live.plan()).ids is None else plan.ids.tolist())
-            come = {sid: one.text for sid, one in patterns.items()}  # those that are there are left
+            come = {sid: one.text for sid, one in patterns.items()}  # known ones stay as they are
         else:
             known = set(self._patterns)
             before = self._patterns
@@ -192,7 +192,7 @@ class ViewPublisher:
         try:
             self._live.update(come, gone, later=True)
         except Exception:
-            # Whatever it is, documents go on: every view is fed from the source, which needs no plan.
+            # Documents go on in any case: every view is fed from the source, which needs no plan.
             log.exception(
                 "views can't be fed from each other: all are extracted from the documents"
             )
@@ -214,7 +214,7 @@ class ViewPublisher:
 
 
 def read_patterns(source: SubscriptionSource, now: int) -> tuple[dict[int, Pattern], Errors, int]:
-    """The patterns of a moment, the rows that can't be read, and when the next lease ends."""
+    """The active patterns at a moment, errors of rows that can't be read, and when the next lease ends."""
     rows = source.active(now)
     columns = rows.ids.tolist(), rows.filters.to_pylist(), rows.subscribers.to_pylist()
     found = {sid: Pattern(*of_it) for sid, *of_it in zip(*columns, strict=True)}
@@ -222,13 +222,13 @@ def read_patterns(source: SubscriptionSource, now: int) -> tuple[dict[int, Patte
 
 
 _networks: dict[str, tuple[SnapshotRef, Dissemination, ReaderNames]] = {}
-"""In this process, by folder: the views that were worked on last."""
+"""In this process, by folder: the version that was opened last."""
 
 
 def open_views(ref: SnapshotRef) -> tuple[Dissemination, ReaderNames]:
-    """On a worker: what computes the views of a version, and whom they are for.
+    """On a worker: the network that computes the views of a version, and the names of their subscribers.
 
-    What it has in common with the version before is taken over.
+    Parts that the version before had, too, are taken over.
     """
     known = _networks.get(ref.path)
     if known is None or known[0] != ref:

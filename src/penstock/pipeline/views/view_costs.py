@@ -1,8 +1,8 @@
-"""What views take while they run: counted by the tasks that work on documents, for `running_costs`.
+"""The cost of views while they run: counted by the tasks that work on documents, for `running_costs`.
 
-A pattern's work counts for each of its views, as for filters that are equal. It is compared with the nodes that the
-documents have, because a pattern that looks at every node once, and returns it, takes no more than that. What takes
-less isn't worth a line: of 100,000 views hardly any takes more.
+A pattern's work counts for each of its views, as with equal filters. It is compared with the number of nodes in the
+documents, because a pattern that looks at every node once, and returns it, takes no more than that. Views that take
+less aren't written down: of 100,000 views hardly any takes more.
 """
 
 import numpy as np
@@ -21,13 +21,13 @@ class ViewCosts:
         self._nodes = 0
 
     def add(self, level: LevelTuples) -> None:
-        """Count what a level took for some documents."""
+        """Count the work of a level on some documents."""
         self._work[level.places.start : level.places.stop] += level.work
         if level.level == 1:
             self._nodes += level.nodes
 
     def leave(self, folder: AnyPath) -> None:
-        """Leave what was counted, in the folder of the micro-batch."""
+        """Write the counts to the folder of the micro-batch."""
         counts = {
             view: int(self._work[place])
             for place in np.flatnonzero(self._work > self._nodes).tolist()

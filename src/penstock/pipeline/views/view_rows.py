@@ -1,11 +1,12 @@
 """The tuples of a level as rows of a DataFrame: one for each document and pattern, with the views that it is for.
 
-    id      what the document is called
-    views   the views that get this, ascending: those whose patterns are equal get the same
-    tuples  what each of them gets: a list for each tuple, with the annotated attributes in the order of the pattern
+    notification_id  made of the document's name and the first view
+    id               the document's id
+    views            the views that get the tuples, sorted: several if their patterns are equal
+    tuples           a list for each tuple, with the annotated attributes in the order of the pattern
 
-Views differ in their columns, a DataFrame's rows don't; so cells are texts, and whoever reads knows what they are from
-the view's pattern (`penstock.views.tuples.delivery_schema`).
+Views differ in their columns, but the rows of a DataFrame can't. So cells are texts, and the view's pattern says what
+they mean (`penstock.views.tuples.delivery_schema`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,12 +22,12 @@ from penstock.views.extraction.extraction import DeadLetter
 from penstock.views.text_columns import text_lengths
 from penstock.views.tuples import tuples_to_deliver
 
-_TOGETHER = 256 << 20  # bytes of cells that go to Spark at once, if that is more than one row
-_ID_BYTES = 20  # of an ID as text, at most
+_TOGETHER = 256 << 20  # bytes of cells that go to Spark at once, unless a single row has more
+_ID_BYTES = 20  # at most, of a node ID as text
 
 
 class _Piece(NamedTuple):
-    """What some documents have of a pattern."""
+    """The tuples of one pattern in some documents."""
 
     place: int
     got: pa.RecordBatch
@@ -34,7 +35,7 @@ class _Piece(NamedTuple):
 
 
 class DocumentNames(NamedTuple):
-    """What documents are called, and the texts that their notifications are called by."""
+    """The ids of documents, and the texts from which the ids of their notifications are made."""
 
     ids: pa.Array
     names: pa.Array
@@ -43,9 +44,9 @@ class DocumentNames(NamedTuple):
 def rows_of(
     network: Dissemination, level: LevelTuples, documents: DocumentNames, dropped: list[DeadLetter]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a level, so many at a time that they aren't too large.
+    """The rows of a level, in batches of limited size.
 
-    A row that is too large alone is put to `dropped`.
+    A row that is too large by itself is added to `dropped`.
     """
     waiting: list[_Piece] = []
     size = 0
@@ -64,7 +65,7 @@ def rows_of(
 
 
 def _pieces(place: int, got: pa.RecordBatch, dropped: list[DeadLetter]) -> Iterator[_Piece]:
-    """A pattern's tuples, so many documents at a time as may go together."""
+    """A pattern's tuples, divided by documents into pieces of limited size."""
     numbers = got.column("document").to_numpy()
     sizes = np.zeros(len(numbers), np.int64)
     for column in got.columns[1:]:
@@ -85,7 +86,7 @@ def _pieces(place: int, got: pa.RecordBatch, dropped: list[DeadLetter]) -> Itera
 
 
 def portions(sizes: Int64s, most: int) -> Iterator[range]:
-    """Places one behind the other whose sizes add up to so much at most, or a single one.
+    """Ranges of consecutive places whose sizes add up to at most so much, or of a single place.
 
     >>> list(portions(np.array([3, 4, 9, 1]), 8))
     [range(0, 2), range(2, 3), range(3, 4)]
@@ -99,7 +100,7 @@ def portions(sizes: Int64s, most: int) -> Iterator[range]:
 
 
 def _begins(numbers: Int64s) -> Int64s:
-    """The rows with which a document begins."""
+    """The first row of each document."""
     return np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
 
 
@@ -130,7 +131,7 @@ def _batch(
 
 
 def explode_views(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """One row for each document and view, so many at a time that they aren't too large."""
+    """One row for each document and view, in batches of limited size."""
     views = rows.column("views")
     where = np.repeat(np.arange(rows.num_rows), np.diff(views.offsets.to_numpy()))
     single = views.flatten()

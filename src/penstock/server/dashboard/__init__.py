@@ -2,12 +2,12 @@
 
     index.html, dashboard.css       the page
     dashboard.js                    figures every second, tables every few
-    elements.js, plots.js           tables and plots;  service.js: what is asked, with which key
+    elements.js, plots.js           tables and plots;  service.js: requests to the API, with the caller's key
     network.js                      the tree of brokers, drawn in SVG, and a table of its links
     trying.js                       a subscription that is tried while it is typed; "why, or why not?"
     uplot.min.js, uplot.min.css     uPlot, which draws the plots (MIT licence, uplot.LICENSE)
 
-Whoever may not read the figures gets the page, and nothing to put into it.
+Everybody gets the page. It stays empty for callers who may not read the figures.
 """
 
 from importlib import resources

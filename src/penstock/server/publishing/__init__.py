@@ -1,16 +1,16 @@
-"""What is published: read, checked, on disk before it is acknowledged, and taken onwards in order.
+"""Accepts what is published: reads and checks it, writes it to disk, acknowledges it, and passes it on in order.
 
-publisher         the door: bodies of requests in, answers out
-published         what is published, the receipt, and why something isn't taken
+publisher         read this first: bodies of requests in, answers out
+published         the types: published records, receipts, rows of the inbox, movers, errors
 request_bodies    the records of a request: JSON, lines, CloudEvents (`cloud_events`)
 change_rows       changes of tables;  document_bodies: documents
-record_shapes     checks records of one schema, and writes them anew;  record_problems: why one is refused
-attribute_types   types of attributes, and how Spark is told of them
+record_shapes     checks records of one schema, and writes them anew;  record_problems: why a record is refused
+attribute_types   types of attributes, and how Spark spells them
 event_schema      the schema of events, declared or learned;  learning_types: how it grows
-inbox             requests into one transaction, many at once;  inbox_tables: on disk;  producer_states: repeats
-moving            rows out of the inbox to a mover
-sealed_segments   a mover: files that Spark reads
-kafka_mover       a mover: topics of Kafka;  letter_files: dead letters
+inbox             writes many requests in one transaction;  inbox_tables: its database;  producer_states: finds repeats
+moving            gives rows of the inbox to a mover
+sealed_segments   a mover to files that Spark reads
+kafka_mover       a mover to topics of Kafka;  letter_files: writes dead letters
 """
 
 from typing import TYPE_CHECKING

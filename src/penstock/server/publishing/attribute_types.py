@@ -1,8 +1,8 @@
-"""Types of published attributes: those of the language, and arrays of anything, which no filter can mention.
+"""Types of published attributes: those of the language, and arrays of other types, which filters can't mention.
 
-Filters look at scalars, arrays of scalars and fields of structs; an event may carry more. Here every type is known down
-to its scalars, so that a record can be checked before it is accepted, and Spark is given a schema under which it reads
-each record as it was checked: 64 bits for every integer, and for every float.
+Filters look at scalars, arrays of scalars and fields of structs; an event may carry more. This module knows every type
+down to its scalars, so that a whole record can be checked before it is accepted. With the schema that Spark gets, it
+reads each record as it was checked: every integer and every float has 64 bits.
 """
 
 import json
@@ -20,7 +20,7 @@ from penstock.language.types import Array, Kind, Map, Scalar, Struct, Type, Unus
 from penstock.server.publishing.published import POSITION, TIME
 
 MOST_LEVELS = 16
-"""How deep attributes nest."""
+"""How many levels deep attributes may nest."""
 
 BINARY = Unusable("binary")
 STRING, BIGINT, DOUBLE = Scalar(Kind.STRING), Scalar(Kind.INTEGER), Scalar(Kind.DOUBLE)
@@ -105,9 +105,9 @@ def type_from_json(value: Any, depth: int = 0) -> Type:
 
 
 def root_of(schema: SchemaLike) -> Struct:
-    """What a declared schema says of published records.
+    """The attributes that a declared schema gives to published records.
 
-    SchemaError names the attributes that can't be published as JSON, or have names that no record may have.
+    SchemaError names attributes that can't be published as JSON, and names that no attribute of a record may have.
     """
     if isinstance(schema, Schema):
         root = Struct(tuple((name, _known(type_)) for name, type_ in schema.root.fields))
@@ -137,7 +137,7 @@ def from_text(text: str) -> Struct:
 
 
 def name_problem(name: str) -> str | None:
-    """Why an attribute can't be called so; None if it can."""
+    """Why an attribute can't have this name; None if it can."""
     if not 0 < len(name) <= 255:
         return "a name has 1 to 255 characters"
     if any(c < " " or c in '"\\' for c in name) or not name.isprintable():
@@ -159,7 +159,7 @@ def _problems(name: str, type_: Type) -> list[str]:
 
 
 def _known(type_: Type) -> Type:
-    """The language forgets what is in an array of anything but scalars; its name still says it."""
+    """Parse types of which the language keeps only the name, like arrays whose elements aren't scalars."""
     if isinstance(type_, Struct):
         return Struct(tuple((name, _known(inner)) for name, inner in type_.fields))
     if type(type_) is not Unusable or type_ == BINARY:

@@ -1,9 +1,9 @@
-"""Changes of a table as they are published: rows with the table's columns, and beside them what the change is.
+"""Changes of a table as they are published: rows with the table's columns, and columns that describe the change.
 
     {"Symbol": "GOOG", "PER": 21.5, "op": "update", "version": 7, "before": {"Symbol": "GOOGL"}}
 
 `op`, `version` and `before` may be left out, and may have other names, as in `pipeline.joins.change_feed`, which reads
-the rows afterwards. A row without its key, or with an operation that nobody knows, is refused here.
+the rows afterwards. A row without its key, or with an unknown operation, is refused here.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class UnknownTable(PublishError):
 
 @dataclass(frozen=True)
 class ChangeNames:
-    """What the columns of a change are called that aren't the table's own."""
+    """The names of the columns that describe a change."""
 
     op: str = "op"
     version: str = "version"
@@ -32,7 +32,7 @@ class ChangeNames:
 
 
 def change_shape(table: Table, names: ChangeNames = ChangeNames()) -> RecordShape:  # noqa: B008
-    """What a change of a table looks like.
+    """The shape of a table's changes.
 
     >>> shape = change_shape(Table({"Symbol": "string", "PER": "double"}, key="Symbol"))
     >>> shape.read_one(b'{"op": "delete", "Symbol": "GOOG"}')
@@ -53,7 +53,7 @@ def change_shapes(catalog: Catalog, names: ChangeNames) -> Mapping[str, RecordSh
 
 
 def shape_of_table(shapes: Mapping[str, RecordShape], table: str) -> RecordShape:
-    """The shape of a table's changes. UnknownTable if there is none."""
+    """The shape of a table's changes. UnknownTable if there is no such table."""
     if table not in shapes:
         near = nearest_name(table[:60], shapes)
         hint = f": did you mean {near!r}?" if near else ""

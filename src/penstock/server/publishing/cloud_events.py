@@ -1,13 +1,13 @@
 """CloudEvents 1.0 over HTTP: binary, structured and batched, with JSON data.
 
-The event is what `data` has, and beside it the context attributes in a struct:
+The event has the attributes of `data`, and beside them the context attributes in a struct:
 
     {"specversion": "1.0", "type": "trade", "source": "/nyse", "id": "1", "data": {"price": 5}}
     {"price": 5, "cloudevent": {"specversion": "1.0", "type": "trade", "source": "/nyse", "id": "1"}}
 
-so that a filter says `price > 4 AND cloudevent.type = 'trade'`. In binary mode all attributes come as text; so that an
-event is the same in every mode, the struct has them as texts, but for `time`. Of a declared schema the struct has the
-fields that are declared.
+A filter then says `price > 4 AND cloudevent.type = 'trade'`. In binary mode all context attributes come as text. So
+that an event is the same in every mode, the struct always has them as text, except `time`. If the schema is declared,
+the struct has just the fields that it declares.
 """
 
 import binascii
@@ -40,7 +40,7 @@ _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 
 
 def with_context(root: Struct) -> Struct:
-    """A schema that is learned, when the first CloudEvent comes."""
+    """A learned schema, with the context attributes added if it lacks them."""
     if any(name == CONTEXT for name, _ in root.fields):
         return root
     return Struct((*root.fields, (CONTEXT, _CONTEXT_TYPE)))
@@ -144,7 +144,7 @@ def _kept_context(context: dict[str, Any], root: Struct, learn: bool) -> dict[st
 
 
 def _typed(value: Any, type_: Any) -> Any:
-    """A value of binary mode is a text; one that is declared as a number or a truth value is read as such."""
+    """A context attribute in its declared type: in binary mode, numbers and truth values come as text."""
     if type_ in (BIGINT, BOOLEAN) and isinstance(value, str):
         try:
             return msgspec.convert(value, int if type_ == BIGINT else bool, strict=False)
@@ -209,7 +209,7 @@ def _json_value(name: str, raw: bytes) -> Any:
 
 
 def _header_value(name: str, value: str) -> str:
-    """Quotes as in HTTP, then percent signs, one round of each (HTTP binding §3.1.3.2)."""
+    """Undo the quoting of HTTP, then percent-encoding, each once (HTTP binding §3.1.3.2)."""
     value = _QUOTED.sub(lambda found: re.sub(r"\\(.)", r"\1", found[1]), value)
     try:
         return unquote(value, errors="strict")

@@ -1,6 +1,6 @@
-"""Documents as they are published: one in each request, XML or JSON, checked before it is accepted.
+"""Reads published documents: one in each request, XML or JSON, checked before it is accepted.
 
-What is passed on is a record with the document's text, in UTF-8 whatever it came in, and what it is called.
+The record that is passed on has the document's id, and its text in UTF-8, whatever the encoding of the request.
 """
 
 import secrets
@@ -29,7 +29,7 @@ def read_document(
     name: str | None = None,
     limits: BodyLimits = BodyLimits(),  # noqa: B008 - it is immutable
 ) -> tuple[str, Reading]:
-    """The log that a document goes to, and the record that it is; `name` is what its publisher calls it.
+    """The log that a document goes to, and its record. `name` is the id that its publisher gave it, if any.
 
     >>> log, reading = read_document("application/xml", b"<news><item/></news>", "n1")
     >>> log, reading.records

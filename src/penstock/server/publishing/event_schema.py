@@ -3,8 +3,8 @@
     version 1   price bigint                    learned from {"price": 5}
     version 2   price double, symbol string     learned from {"price": 5.5, "symbol": "GOOG"}
 
-A learned schema is on disk before the first record that needs it: whatever the inbox has can be read with it. Versions
-only grow; records carry the version that they were checked against, and wait until the matching side has it.
+A learned schema is on disk before the first record that needs it, so every record in the inbox can be read. Versions
+only grow. A record carries the version that it was checked against, and waits until the matching side has that version.
 """
 
 import threading
@@ -23,9 +23,9 @@ CREATE TABLE IF NOT EXISTS learned_schemas (version INTEGER PRIMARY KEY, schema 
 
 
 class EventSchema:
-    """What published events have. Without a declared schema it is learned; `shape` is what holds now.
+    """The schema of published events, declared or learned. `shape` is the current one.
 
-    Threads may use it: what they see is a `shape` that never changes, and a later one.
+    Threads may share it: a `shape` never changes, it is replaced by a later one.
     """
 
     def __init__(self, path: str | Path, declared: SchemaLike | None = None) -> None:
@@ -50,7 +50,7 @@ class EventSchema:
 
     @property
     def ddl(self) -> str:
-        """As Spark reads events, position and time included."""
+        """The schema with which Spark reads events, position and time included."""
         return ddl(self.shape.root)
 
     def current(self) -> tuple[int, Schema | None]:
@@ -59,11 +59,11 @@ class EventSchema:
         return shape.version, Schema(shape.root) if shape.root.fields else None
 
     def on_change(self, listener: Callable[[], object]) -> None:
-        """Call somebody whenever the schema has grown, in the thread in which it has."""
+        """Call a listener whenever the schema has grown, in the thread that made it grow."""
         self._listeners.append(listener)
 
     def adopt(self, before: RecordShape, wider: Struct) -> RecordShape | None:
-        """Learn a schema that was found with an earlier shape; None if another has been learned meanwhile.
+        """Learn a schema that was derived from the shape `before`; None if another was learned meanwhile.
 
         It is on disk when this returns. To be called in a thread that may wait for the disk.
         """

@@ -1,11 +1,11 @@
-"""The inbox: what was published is on disk before its publisher is told, many requests to one sync.
+"""The inbox: what is published is on disk before it is acknowledged, many requests with one sync.
 
     publish ─▶ queue ─▶ writer thread: all that waits ─▶ one transaction ─▶ receipts
                                                             └─▶ wakes the mover
 
-While one transaction is being synced the next requests gather, so the more there is to do, the less each costs. One
-thread writes, one request after the other: that is the order of positions, and requests of one producer can't overtake
-each other. The queue and what waits on disk are bounded; beyond that `publish` raises Overloaded at once.
+While one transaction is synced, the next requests gather: the more requests there are, the less each costs. One thread
+writes all requests, one after the other. That gives positions their order, and requests of one producer can't overtake
+each other. The queue and the rows that wait on disk are bounded; beyond that `publish` raises Overloaded at once.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 _TOGETHER = 8 << 20  # bytes in one transaction
 _PAUSE = 1.0  # seconds before the disk is tried again
-_FOR_A_REQUEST = 200  # bytes that one takes in memory besides its records
+_FOR_A_REQUEST = 200  # bytes that a request takes in memory besides its records
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class _Asked:
 
 
 class Inbox:
-    """What was accepted, in order of position, until a mover has taken it onwards. For one process at a time."""
+    """The accepted records, in order of position, until a mover has taken them. For one process at a time."""
 
     def __init__(self, path: str | Path, limits: InboxLimits | None = None) -> None:
         self._path = Path(path).absolute()
@@ -102,7 +102,7 @@ class Inbox:
         return await asked.answer
 
     def find_repeat(self, log: str, producer: Producer) -> Receipt | None:
-        """The receipt of a request if it was published before, whatever it has; None if not. It reads the disk."""
+        """The receipt of a request that was published before, whatever its records; else None. It reads the disk."""
         reader = self.waiting_rows()
         try:
             return repeat_of(reader.producer_state(log, producer.id), producer)
@@ -131,7 +131,7 @@ class Inbox:
 
     @property
     def released(self) -> int:
-        """Everything up to this position is where the mover took it, and gone from the disk here."""
+        """Everything up to this position has been taken by the mover, and deleted from the inbox."""
         return self._released
 
     @property
@@ -145,23 +145,23 @@ class Inbox:
             return list(self._recent)
 
     def waiting_rows(self) -> WaitingRows:
-        """What waits, for a thread that takes it onwards."""
+        """A reader of the waiting rows, for the thread that moves them."""
         return WaitingRows(self._path)
 
     def wait_beyond(self, position: int, timeout: float) -> bool:
-        """Wait, in a thread, until there is something after a position; False if there isn't in time."""
+        """Wait until there is a row after a position; False if the time is over. To be called in a thread."""
         with self._changed:
             return self._changed.wait_for(lambda: self._given > position or self._closing, timeout)
 
     def release(self, position: int) -> None:
-        """Everything up to a position has been taken onwards. It leaves the disk soon."""
+        """Note that everything up to a position has been taken. It is deleted soon."""
         with self._changed:
             if position > self._release:
                 self._release = position
                 self._changed.notify_all()
 
     def wait_released(self, position: int, timeout: float) -> bool:
-        """Wait, in a thread, until everything up to a position has left the disk."""
+        """Wait until everything up to a position is deleted. To be called in a thread."""
         with self._changed:
             return self._changed.wait_for(lambda: self._released >= position, timeout)
 
@@ -180,9 +180,8 @@ class Inbox:
         failed = False
         while True:
             with self._changed:
-                if (
-                    failed
-                ):  # the disk is full, perhaps: whoever asks is told at once, the rest can wait
+                if failed:
+                    # Perhaps the disk is full: new requests are answered at once, deletions can wait.
                     self._changed.wait_for(lambda: self._asked or self._closing, _PAUSE)
                 else:
                     self._changed.wait_for(self._has_work)
@@ -193,7 +192,7 @@ class Inbox:
             try:
                 outcomes, written = self._tables.append([a.request for a in group], release)
                 failed = False
-            except Exception as error:  # the thread must live: without it nobody is ever answered
+            except Exception as error:  # the thread must live on: without it no request is answered
                 failed = True
                 is_of_disk = isinstance(error, sqlite3.Error)
                 log.error("the inbox can't be written: %s", error, exc_info=not is_of_disk)
@@ -235,7 +234,7 @@ class Inbox:
                 for asked, outcome in zip(group, outcomes, strict=True)
                 if asked.loop is loop
             ]
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it who asked
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and the caller with it
                 loop.call_soon_threadsafe(_answer, mine)
 
     def _keep_recent(self, rows: Iterable[InboxRow]) -> None:
@@ -248,7 +247,7 @@ class Inbox:
 
 def _answer(answers: list[tuple["asyncio.Future[Receipt]", Outcome | PublishError]]) -> None:
     for future, outcome in answers:
-        if future.done():  # whoever asked has gone
+        if future.done():  # the caller has gone
             continue
         if isinstance(outcome, Receipt):
             future.set_result(outcome)
@@ -257,7 +256,7 @@ def _answer(answers: list[tuple["asyncio.Future[Receipt]", Outcome | PublishErro
 
 
 def _take_lock(path: Path) -> IO[bytes]:
-    """Held as long as the process lives: two that write positions into one folder would give each twice."""
+    """Lock the inbox until the process ends: two processes would give the same positions twice."""
     lock = path.open("wb")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

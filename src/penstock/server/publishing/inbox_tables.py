@@ -1,4 +1,4 @@
-"""The inbox on disk: an SQLite file that has what was accepted and not yet taken onwards.
+"""The inbox on disk: an SQLite file with the records that were accepted and not yet taken by the mover.
 
     requests   one row for each request: the positions of its records, and the records as lines
     producers  the last request of each producer in each log
@@ -65,7 +65,7 @@ class InboxTables:
         self._forgot = self._deleted = 0
 
     def append(self, requests: Sequence[Published], released: int) -> tuple[list[Outcome], Written]:
-        """Accept requests, and delete what was taken onwards up to a position, in one transaction.
+        """Accept requests, and delete the rows up to position `released`, which were taken, in one transaction.
 
         Either all of it is on disk at the end, or an error is raised and nothing has changed.
         """
@@ -167,13 +167,13 @@ class InboxTables:
 
 
 class WaitingRows:
-    """The reading side, for another thread: what waits to be taken onwards."""
+    """The reading side, for another thread: the rows that wait for the mover."""
 
     def __init__(self, path: Path) -> None:
         self._db = connect(path)
 
     def after(self, position: int, most_bytes: int) -> list[InboxRow]:
-        """Rows in order of position, about so many bytes of them; one at least, if there is any."""
+        """Rows after a position, in order: about `most_bytes` of them, and at least one if there is any."""
         found: list[InboxRow] = []
         size = 0
         rows = self._db.execute(
@@ -185,7 +185,7 @@ class WaitingRows:
             size += len(found[-1].lines)
             if size >= most_bytes:
                 break
-        rows.close()  # ends the transaction: SQLite's log can't be cut while one reads
+        rows.close()  # ends the transaction: SQLite's log can't be cut during a read
         return found
 
     def producer_state(self, log: str, producer: str) -> ProducerState | None:
@@ -209,7 +209,7 @@ def _stored_state(db: sqlite3.Connection, key: tuple[str, str]) -> ProducerState
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection that commits when it is told to, and brings every commit to the disk."""
+    """A connection without implicit transactions, which brings every commit to the disk."""
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")

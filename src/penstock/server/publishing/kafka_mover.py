@@ -1,19 +1,18 @@
-"""What was accepted, as records of Kafka topics: exactly once, for readers of committed records.
+"""A mover to topics of Kafka. Readers of committed records get each record exactly once.
 
     events          ─▶ <topic>-events
     tables/Stocks   ─▶ <topic>-tables-Stocks
     documents/xml   ─▶ <topic>-documents-xml
 
-What is taken at once is one transaction, and the last position is part of it: it is committed as the offset of a
-consumer group that nobody reads with. So whoever comes after a crash asks the broker how far the transaction got, and
-leaves out what is in the topics already. A process that lives on although another has taken over is fenced off by
-Kafka.
+The rows of one `take` are one transaction. Their last position is part of it: it is committed as the offset of a
+consumer group that nobody reads with. After a crash the mover asks Kafka for that offset, and leaves out the rows that
+are in the topics already. If a process lives on after another has taken over, Kafka fences it off.
 
 A record that is larger than a topic takes (`max.message.bytes`; Kafka's default is 1 MiB) is refused when it is
-published. Should the topic's limit be lowered afterwards, records that were accepted and don't fit any more are set
-aside as dead letters, and the others go on.
+published. If the topic's limit is lowered afterwards, accepted records that no longer fit become dead letters, and the
+others go on.
 
-Records of one producer have the same key and so the same partition: their order stays. Read the topics with
+Records of one producer have the same key, and so the same partition: they stay in order. Read the topics with
 `isolation.level = read_committed` (in Spark, the option `kafka.isolation.level`).
 """
 
@@ -31,21 +30,21 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer as KafkaProducer
 
 _SECONDS = 60.0  # for an answer of the broker
-_MOST_BYTES = 64 << 20  # of a message: what a topic takes is up to its `max.message.bytes`
-_NO_OFFSET = -1001  # what Kafka says where no offset was committed
+_MOST_BYTES = 64 << 20  # of a message; topics have limits of their own, `max.message.bytes`
+_NO_OFFSET = -1001  # Kafka's answer if no offset was committed
 _STAMPS = 256  # bytes that the inbox adds to a record, at most
 _GROUP = "penstock-inbox"
 _BATCH = 1_000_000  # bytes of records that librdkafka sends together, unless a topic takes less
 
 
 class TopicLimits(Protocol):
-    """What the topics take."""
+    """The largest records that topics take."""
 
     def of(self, log: str) -> MessageLimit | None:
-        """What one record of a log may have; None if that isn't known."""
+        """The limit of one record of a log; None if it isn't known."""
 
     def least(self) -> int | None:
-        """What a record of any log may have."""
+        """The least limit of all logs, in bytes; None if none is known."""
 
     def refresh(self) -> None:
         """Ask Kafka again."""
@@ -68,7 +67,7 @@ class KafkaMover:
         self._client = _import_client()
         self._servers = {
             "bootstrap.servers": servers,
-            "log_level": 3,  # errors: what librdkafka says else isn't for a screen
+            "log_level": 3,  # errors only: the rest of what librdkafka logs isn't for a screen
             **(options or {}),
         }
         self._topic = topic
@@ -78,7 +77,7 @@ class KafkaMover:
         self._moved = 0
 
     def take(self, rows: Sequence[InboxRow]) -> None:
-        """Publish rows in one transaction, but for those that were published before."""
+        """Publish rows in one transaction, except those that were published before."""
         try:
             producer = self._producer or self._connect()
             new = [row for row in rows if row.first > self._moved]
@@ -86,9 +85,9 @@ class KafkaMover:
                 self._publish(producer, new)
                 self._moved = new[-1].last
         except self._client.KafkaException as error:
-            self.close()  # whether the transaction was committed is asked anew
+            self.close()  # the next try asks Kafka whether the transaction was committed
             if self._limits is not None:
-                self._limits.refresh()  # a topic takes less than it did, perhaps
+                self._limits.refresh()  # perhaps a topic takes less than before
             raise PublishError(f"Kafka doesn't take records: {error}") from error
         except BaseException:
             self.close()
@@ -112,13 +111,13 @@ class KafkaMover:
                 "compression.type": "lz4",
             }
         )
-        producer.init_transactions(_SECONDS)  # waits for transactions of a process before this one
+        producer.init_transactions(_SECONDS)  # waits for transactions of an earlier process
         self._moved, self._metadata = self._last_position()
         self._producer = producer
         return producer
 
     def _batch_size(self) -> int:
-        """No more than any topic takes as one message, which to Kafka is a batch."""
+        """The size of a batch that every topic takes: Kafka applies a topic's limit to whole batches."""
         least = None if self._limits is None else self._limits.least()
         return _BATCH if least is None else max(1, min(_BATCH, least))
 
@@ -168,7 +167,7 @@ class KafkaMover:
         producer.send_offsets_to_transaction(
             [self._progress(rows[-1].last)], self._metadata, _SECONDS
         )
-        producer.commit_transaction(_SECONDS)  # all are delivered, or it fails
+        producer.commit_transaction(_SECONDS)  # delivers all records, or fails
         if failures:
             raise PublishError(f"Kafka doesn't take records: {failures[0]}")
 
@@ -180,7 +179,7 @@ class KafkaMover:
                 producer.produce(topic, record, key, on_delivery=done)
                 producer.poll(0)
                 return
-            except BufferError:  # librdkafka's queue is full: records leave it meanwhile
+            except BufferError:  # librdkafka's queue is full: wait for records to leave it
                 producer.poll(0.1)
 
 

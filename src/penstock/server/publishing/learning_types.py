@@ -1,14 +1,14 @@
-"""A schema learned from what is published: attributes come as records bring them.
+"""Learns a schema from published records: attributes are added as records bring them.
 
-    true, false      boolean                        bigint and double together are double
-    5                bigint                         structs have the fields of both
-    5.5              double                         arrays have elements that are of both
-    "GOOG"           string                         anything else that conflicts is refused
+    true, false      boolean                        bigint and double give double
+    5                bigint                         two structs give one with the fields of both
+    5.5              double                         two arrays give one whose elements fit both
+    "GOOG"           string                         any other conflict is refused
     {…}, […]         struct, array
     null, [], {}     say nothing: the attribute is left out until a value says more
 
-A schema only grows, so whatever was accepted once can be read ever after. What comes first decides where two records
-conflict; of records that don't, any order gives the same schema, but for the order of attributes.
+A schema only grows, so every record that was accepted can be read ever after. If two records conflict, the first one
+decides. Records that don't conflict give the same schema in any order, except for the order of its attributes.
 """
 
 from typing import Any
@@ -35,10 +35,10 @@ from penstock.server.publishing.record_problems import (
 )
 
 MOST_ATTRIBUTES = 2_000
-"""How many attributes are learned, fields of structs included: a schema is compiled, and no publisher may break it."""
+"""The most attributes that are learned, fields of structs included: schemas are compiled, so their size is bounded."""
 
 MOST_GROWTH = 100
-"""How many records of one request may bring something new: each costs as much as the schema is large."""
+"""The most records of one request that may bring new attributes: the cost of each grows with the schema."""
 
 _Path = tuple[str, ...]
 _NOTHING = Struct(())
@@ -52,9 +52,9 @@ class Learner:
         self._grown = 0
 
     def learn(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Take over what a record brings; the record without attributes that say nothing.
+        """Learn from a record; returns the record without attributes that say nothing.
 
-        Problem, and nothing is learned, if it conflicts with what was learned before.
+        If it conflicts with what was learned before, raises Problem and learns nothing.
 
         >>> learner = Learner(_NOTHING)
         >>> learner.learn({"price": 5, "venue": {"country": "CH"}, "note": None})
@@ -96,7 +96,7 @@ def merge(left: Struct, right: Struct) -> Struct | None:
 
 
 def count_attributes(type_: Type) -> int:
-    """Attributes and fields, all levels together."""
+    """The number of attributes and fields, on all levels."""
     if isinstance(type_, Struct):
         return sum(1 + count_attributes(inner) for _, inner in type_.fields)
     element = element_of(type_)
@@ -104,7 +104,7 @@ def count_attributes(type_: Type) -> int:
 
 
 def _telling(value: dict[str, Any], known: Type | None) -> dict[str, Any]:
-    """A record without attributes that nothing is known of and that say nothing."""
+    """A record without unknown attributes whose values say nothing."""
     types = dict(known.fields) if isinstance(known, Struct) else {}
     found: dict[str, Any] = {}
     for name, inner in value.items():
@@ -127,7 +127,7 @@ def _items(values: list[Any], known: Type | None) -> list[Any]:
 
 
 def _is_empty(value: Any) -> bool:
-    """An array without a value that has a type."""
+    """Whether a value is an array in which nothing has a type."""
     return isinstance(value, list) and all(v is None or v == {} or _is_empty(v) for v in value)
 
 
@@ -159,7 +159,7 @@ def _check_name(path: _Path, lower: dict[str, str]) -> None:
 
 
 def _type_of(value: Any, known: Type | None, path: _Path) -> Type | None:
-    """The type that an attribute has when it has had this value, too."""
+    """The type of an attribute, given its type so far and one more value."""
     if value is None:
         return known
     if isinstance(value, dict):
@@ -169,7 +169,7 @@ def _type_of(value: Any, known: Type | None, path: _Path) -> Type | None:
             return None
     elif isinstance(value, list):
         element = None if known is None else element_of(known)
-        # Twice: what says nothing, like [], may stand before what says that there is no array.
+        # Nested items twice: an empty one, like [], may stand before an item that it conflicts with.
         for item in (*value, *(v for v in value if isinstance(v, dict | list))):
             element = _type_of(item, element, (*path[:-1], f"{path[-1]}[]"))
         if element is None:

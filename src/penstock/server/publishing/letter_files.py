@@ -1,6 +1,6 @@
-"""Records that are set aside after they were accepted: dead letters, with the columns that those of pipelines have.
+"""Writes dead letters for records that were accepted and can't go on. Pipelines' dead letters have the same columns.
 
-A file for each batch, named by its last position: the same batch, taken again after a crash, finds it there.
+Each batch has a file, named by its last position. When a batch is taken again after a crash, its file is there already.
 """
 
 import json

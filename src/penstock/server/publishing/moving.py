@@ -1,11 +1,10 @@
-"""Takes rows out of the inbox and gives them to a mover: a thread of its own.
+"""A thread that takes rows out of the inbox and gives them to a mover.
 
-    inbox ─▶ (pause: so that there is more than one) ─▶ gate ─▶ mover.take ─▶ inbox.release
+    inbox ─▶ (pause: rows gather) ─▶ gate ─▶ mover.take ─▶ inbox.release
 
-A row leaves the inbox only when the mover has it. A mover that fails is given the same rows again, after a while.
+A row leaves the inbox only when the mover has it. A mover that fails gets the same rows again after a pause.
 
-The *gate* holds rows back whose schema isn't in use yet on the other side: rows of a version go on when it says so,
-and with them all rows behind.
+The *gate* holds back rows whose version of the schema the matching side doesn't use yet, and all rows behind them.
 """
 
 import logging
@@ -20,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _TOGETHER = 8 << 20  # bytes that a mover is given at once
 _LONGEST_PAUSE = 10.0  # seconds between two tries with a mover that fails
-_LOOK = 1.0  # seconds after which a wait looks whether it is to end
+_LOOK = 1.0  # seconds after which a wait checks whether it should end
 
 
 class Moving:
@@ -41,13 +40,13 @@ class Moving:
         self._ending = threading.Event()
         self._opened = threading.Event()
         self._moved = 0
-        self.problem: str | None = None  # why rows don't go on at the moment
+        self.problem: str | None = None  # why rows can't be moved at the moment
         self._thread = threading.Thread(target=self._run, name="moving", daemon=True)
         self._thread.start()
 
     @property
     def moved(self) -> int:
-        """Everything up to this position has been taken onwards, since the start."""
+        """The position up to which rows have been moved since the start."""
         return self._moved
 
     def open_gate(self) -> None:
@@ -55,7 +54,7 @@ class Moving:
         self._opened.set()
 
     def close(self) -> None:
-        """Move what is there, if that can be done at once, and end."""
+        """Move the rows that wait, if that succeeds at once, and end."""
         self._ending.set()
         self._opened.set()
         self._thread.join()
@@ -86,7 +85,7 @@ class Moving:
             waiting.close()
 
     def _move(self, rows: Sequence[InboxRow]) -> bool:
-        """Whether there may be more to be moved at once."""
+        """Move rows. Returns whether there may be more to move at once."""
         allowed = self._allowed(rows)
         if not allowed:
             if not self._ending.is_set():

@@ -29,7 +29,7 @@ class ProducerState:
 
 
 def check_producer(producer: Producer) -> None:
-    """Raise BadProducer for what no producer can be.
+    """Raise BadProducer for an id or a number that no producer may have.
 
     >>> check_producer(Producer("", 0, 0))
     Traceback (most recent call last):

@@ -1,10 +1,10 @@
-"""What is published, what its publisher is told, and why something isn't taken.
+"""The types of publishing: requests, receipts, rows of the inbox, movers and errors.
 
     Published ──▶ Inbox ──▶ Receipt            to the publisher, when it is on disk
                     └─────▶ InboxRow ──▶ Mover  onwards, in order of position
 
-A *position* numbers every accepted record over all logs: 1, 2, 3 … in the order of acceptance. It is never given
-twice, whatever is deleted, and whenever the service was killed.
+A *position* numbers every accepted record over all logs: 1, 2, 3 … in the order of acceptance. No position is given
+twice, even if records are deleted or the service is killed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,18 +16,18 @@ from penstock.base.errors import PenstockError
 EVENTS = "events"
 DOCUMENTS = "documents"
 TABLES = "tables/"
-"""What the log of a table begins with: `tables/Stocks`."""
+"""The beginning of the names of tables' logs: `tables/Stocks`."""
 
 POSITION, TIME = "_position", "_time"
-"""Attributes that the inbox adds to every record. What is published has none that begin with an underscore."""
+"""Attributes that the inbox adds to every record. Published attributes don't begin with an underscore."""
 
 MOST_SAFE = 2**53 - 1
-"""Of epochs and sequence numbers: JavaScript has no larger exact integers."""
+"""The largest epoch and sequence number: larger integers aren't exact in JavaScript."""
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Who publishes, so that a request that is repeated publishes once (Durable Streams §5.2.1)."""
+    """A producer's id and its request's number: a repeated request is published once (Durable Streams §5.2.1)."""
 
     id: str
     epoch: int
@@ -46,7 +46,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Where the records of a request stand. Without records, or if it is too long ago, there are no positions."""
+    """The positions of a request's records. None if it had no records, or repeats one before its producer's last."""
 
     first: int | None
     last: int | None
@@ -61,7 +61,7 @@ class InboxRow:
     first: int
     last: int
     log: str
-    producer: str  # "" if nobody said
+    producer: str  # "" if the request had none
     schema: int
     lines: bytes  # without a newline at the end
 
@@ -71,7 +71,7 @@ class InboxRow:
 
 
 class MessageLimit(NamedTuple):
-    """What one record of a log may have, where a topic of Kafka sets that."""
+    """The largest record of a log, if a topic of Kafka limits it."""
 
     bytes: int
     topic: str
@@ -85,21 +85,21 @@ class MessageLimit(NamedTuple):
 
 
 class Mover(Protocol):
-    """Takes what was accepted onwards.
+    """Takes accepted rows out of the inbox.
 
-    Rows come in order of position. After a crash some come again: what `take` has returned from before, it must not
-    pass on twice.
+    Rows come in order of position. After a crash some come again; `take` must not pass on a row twice if it has
+    returned for that row before.
     """
 
     def take(self, rows: Sequence[InboxRow]) -> None:
-        """Return when the rows are as safe where they are now as they were in the inbox."""
+        """Take rows. Return when they are as safe as they were in the inbox."""
 
     def close(self) -> None:
         """Let go of files and connections."""
 
 
 class PublishError(PenstockError):
-    """Something isn't published."""
+    """Something couldn't be published."""
 
 
 class Overloaded(PublishError):
@@ -115,7 +115,7 @@ class InboxClosed(PublishError):
 
 
 class NotWritten(PublishError):
-    """The disk didn't take it: nothing of the request was published."""
+    """Writing to the disk failed: nothing of the request was published."""
 
 
 class ProducerError(PublishError):
@@ -127,7 +127,7 @@ class BadProducer(ProducerError):
 
 
 class StaleEpoch(ProducerError):
-    """Another has taken over the producer's name: `epoch` is the one that holds."""
+    """Another process has taken over the producer's id. `epoch` is the current one."""
 
     def __init__(self, producer: Producer, epoch: int) -> None:
         self.epoch = epoch

@@ -1,8 +1,8 @@
-"""The door for everything that is published: read, learn what is new, put into the inbox.
+"""Everything that is published comes in here: it is read, new attributes are learned, and it goes into the inbox.
 
     body ─▶ read_records ─▶ (a wider schema is learned, on disk) ─▶ inbox ─▶ answer
 
-Reading a small body takes microseconds and happens at once; a large one, and whatever waits for a disk, in one of a few
+A small body is read at once, which takes microseconds. Large bodies, and work that waits for a disk, go to a few
 threads.
 """
 
@@ -37,12 +37,12 @@ from penstock.server.publishing.request_bodies import (
 
 _AT_ONCE = 16 << 10  # bytes of a body that are read in the event loop
 _THREADS = 2
-_TRIES = 20  # to learn a schema that others learn at the same time
+_TRIES = 20  # to learn a schema while other requests change it
 
 
 @dataclass(frozen=True)
 class Content:
-    """A body, and what its headers say of it; their names are lower-case."""
+    """The body of a request, its content type, and its headers, with lower-case names."""
 
     body: bytes
     content_type: str = "application/json"
@@ -59,7 +59,7 @@ class Answer:
 
 
 class RecordsRefused(PublishError):
-    """Records that can't be published; nothing of their request was."""
+    """Records that can't be published. Nothing of their request was published."""
 
     def __init__(self, refused: Sequence[Refused]) -> None:
         self.refused = refused
@@ -71,7 +71,7 @@ class RecordsRefused(PublishError):
 
 
 class Publisher:
-    """Publishes bodies of requests. `skip` takes the good records of a request that has bad ones, too."""
+    """Publishes bodies of requests. With `skip`, the good records of a request are published even if others are bad."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Publisher:
         schema: int = 0,
     ) -> Answer:
         if not _is_wanted(reading, skip):
-            # What was accepted once isn't refused when it is repeated, though a schema may have changed meanwhile.
+            # A request that was accepted before isn't refused now, even if the schema has changed since.
             repeat: Receipt | None = None
             if producer is not None:
                 repeat = await self._in_thread(self._inbox.find_repeat, log, producer)
@@ -167,7 +167,7 @@ class Publisher:
         return Answer(receipt, accepted, reading.refused)
 
     def _check_messages(self, log: str, records: Sequence[bytes]) -> None:
-        """As they were written anew, records may be larger than they came: a document is a text in JSON, say."""
+        """Check sizes again: records that are written anew may be larger. A document, say, becomes a text in JSON."""
         limit = self._messages(log)
         largest = max(map(len, records), default=0) if limit is not None else 0
         if limit is not None and largest > limit.bytes:

@@ -1,6 +1,6 @@
-"""Why a record isn't of a shape: which attribute, what is wrong with it, and what was meant perhaps.
+"""Explains why a record doesn't have a shape: which attribute is wrong, why, and what was perhaps meant.
 
-The slow way, for records that the decoder has refused already.
+This is slow, and only for records that the decoder has refused already.
 """
 
 import json
@@ -40,7 +40,7 @@ _MOST_NAMES = 200  # of attributes that a misspelt one is compared with
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record that isn't taken: its number in the request, the attribute (None: all of it), and why."""
+    """A refused record: its number in the request, the attribute (None: the whole record), and the reason."""
 
     index: int
     attribute: str | None
@@ -62,7 +62,7 @@ class Problem(Exception):
 
 
 def read_object(raw: bytes) -> dict[str, Any]:
-    """A JSON object as Python's dict. Problem if it is none, or one that different readers read differently."""
+    """A JSON object as a dict. Problem if it isn't one, nests too deep, or has a name twice."""
     try:
         value = msgspec.json.decode(raw)
     except UnicodeError:
@@ -117,7 +117,7 @@ def name_value(value: Any) -> str:
 
 
 def shorten(text: str) -> str:
-    """So much of a text as a message has room for."""
+    """A text, cut to what a message has room for."""
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
@@ -147,7 +147,7 @@ def _check(value: Any, type_: Type, path: tuple[str, ...], hints: bool) -> None:
 
 
 def unknown_attribute(path: tuple[str, ...], known: list[str]) -> Problem:
-    """A name that the schema doesn't have."""
+    """The problem of a name that the schema doesn't have."""
     name = path[-1]
     if len(path) == 1 and name.startswith("_"):
         reason = "names that begin with an underscore are the service's own"
@@ -186,7 +186,7 @@ def _check_scalar(value: Any, type_: Scalar, name: str) -> None:
 
 
 def raise_if_infinite(value: Any, name: str) -> None:
-    """A number that no double holds."""
+    """Raise Problem for an integer that no double can hold."""
     try:
         if isinstance(value, int):
             float(value)
@@ -205,7 +205,7 @@ def _check_time(value: Any, kind: Kind) -> tuple[bool, str | None]:
         return False, "add the zone: Z for UTC, or as +02:00"
     return not isinstance(
         found, datetime
-    ), None  # a time with its zone is out of range, if it was refused
+    ), None  # a time with its zone was refused because it is out of range
 
 
 def _is_number(text: str) -> bool:

@@ -2,12 +2,12 @@
 
     body ─▶ decode into structs: types, ranges, UTF-8, no unknown names ─▶ encode, one line each
 
-What is passed on is what was written anew, never what came: no whitespace, no escapes that mean the same in two ways,
-no numbers that one reader takes for a double and another for an integer. So whoever reads a record afterwards reads
-what was checked.
+A record is passed on as it was written anew, never as it came: without whitespace, without two ways to escape the same
+character, without numbers that one reader takes for a double and another for an integer. So all later readers read what
+was checked.
 
-Names that stand twice in an object are the one thing that a decoder doesn't tell. Counting does: the names in the body
-and in what was written anew are as many, unless one stood twice.
+The decoder doesn't report a name that stands twice in an object. Counting finds it: the body then has more names than
+the text that was written anew.
 """
 
 import functools
@@ -43,14 +43,14 @@ _SCALARS: dict[Kind, Any] = {
 
 
 class Misfit(Exception):
-    """Records that aren't of the shape, or not good JSON; which and why is found out one by one."""
+    """Some record doesn't have the shape, or isn't valid JSON. Reading records one by one finds out which, and why."""
 
 
 @dataclass(frozen=True)
 class RecordShape:
-    """What records of a log are like. `version` counts how often that has changed.
+    """The shape of a log's records. `version` counts how often it has changed.
 
-    `required` attributes have a value in every record; texts in `words` are one of some words, whatever their case.
+    `required` attributes have a value in every record. A text attribute in `words` has one of these words, in any case.
     """
 
     root: Struct
@@ -59,7 +59,7 @@ class RecordShape:
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def read_one(self, body: bytes) -> bytes:
-        """The record that a body is, written anew. Misfit if it is none of this shape."""
+        """The record in a body, written anew. Misfit if it doesn't have this shape."""
         return self._read(self._decoder.decode, body, lambda record: [record])[0]
 
     def read_array(self, body: bytes) -> list[bytes]:
@@ -126,7 +126,7 @@ def _struct_type(
     required: Collection[str] = (),
     words: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> type[msgspec.Struct]:
-    """A class for a struct. An attribute that isn't there is left out when it is written; null stays null."""
+    """A class for a struct. A missing attribute is left out when it is written; null stays null."""
     fields: list[Any] = []
     for n, (name, type_) in enumerate(struct.fields):
         own = _field_type(type_)
@@ -158,13 +158,13 @@ def _field_type(type_: Type) -> Any:
     raise SchemaError(f"JSON records can't have a value of type {type_}")
 
 
-# --- values that Spark would read otherwise -------------------------------------------------------
+# --- values that Spark would read differently -------------------------------------------------------
 
 _Repair = Callable[[Any], Any]
 
 
 def _repair_of(type_: Type) -> _Repair | None:
-    """Rewrites a value of a type as everybody reads it alike, or refuses it; None if all values are fine as they are.
+    """A function that rewrites a value so that all readers agree on it, or refuses it; None if no value needs that.
 
     Timestamps are put into UTC: Spark knows no zones beyond ±18:00. Decimals must fit without rounding.
     """

@@ -34,7 +34,7 @@ JSON_LINES = (
 )
 _BLANK = b" \t\r\n"
 _MOST_HINTS = 20
-"""Refused records of a request for which a name that was meant is looked for: that costs most of all."""
+"""The most refused records of a request for which a similar name is looked up: that costs more than all else."""
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},]', re.DOTALL)
 
 
@@ -59,11 +59,11 @@ class BodyLimits:
         1_000_000  # bytes: with its position it still is a message that Kafka takes by default
     )
     records: int = 10_000
-    message: MessageLimit | None = None  # what the log takes, if that is known
+    message: MessageLimit | None = None  # the limit of the log, if it is known
 
     @property
     def one_record(self) -> int:
-        """Bytes that a record may have."""
+        """The most bytes that a record may have."""
         return self.record if self.message is None else min(self.record, self.message.bytes)
 
     def refusal(self, size: int) -> str:
@@ -75,7 +75,7 @@ class BodyLimits:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a body has: records that can be published, and those that can't with the reasons.
+    """What a body has: records that can be published, and refused records with the reasons.
 
     `wider` is the schema that the records need, if that must be learned first.
     """
@@ -150,9 +150,8 @@ class _Reader:
             raise BadRequest("the body is empty: send a JSON object on each line")
         lines = _split_lines(body)
         self._check_count(len(lines))
-        if (
-            body.count(b"{") > self._most_braces
-        ):  # several on a line, perhaps: not to be made all at once
+        if body.count(b"{") > self._most_braces:
+            # Perhaps there are several on a line: they aren't decoded all at once.
             return self.one_by_one(lines)
 
         def read(given: bytes) -> list[bytes]:
@@ -164,7 +163,7 @@ class _Reader:
         return self._all(read, body, lambda _: lines)
 
     def array_parts(self, body: bytes) -> list[bytes]:
-        """The elements of an array, each as it stands there."""
+        """The text of each element of an array."""
         if body.count(b",") >= self.limits.records:
             self._check_count(_count_elements(body, self.limits.records))
         try:
@@ -180,7 +179,7 @@ class _Reader:
         body: bytes,
         split: Callable[[bytes], list[bytes]],
     ) -> Reading:
-        # Each record has a brace at least: with few of them, the decoder makes few objects.
+        # Each record has at least one brace. With few braces, the decoder makes few objects.
         if body.count(b"{") > self._most_braces:
             self._check_count(len(split(body)))
         try:
@@ -197,7 +196,7 @@ class _Reader:
         return self.one_by_one(parts, with_context(self.shape.root))
 
     def one_by_one(self, parts: Iterable[bytes | Problem], known: Struct | None = None) -> Reading:
-        """Records, each by itself: one that can't be read says why, and the others are taken."""
+        """Read records one by one: those that can't be read get a reason, and the others are taken."""
         given = list(parts)
         self._check_count(len(given))
         learner = Learner(known or self.shape.root) if self.learn else None
@@ -222,7 +221,7 @@ class _Reader:
         return Reading(records, refused, learner.root if is_wider else None)
 
     def _fitting(self, part: bytes | Problem, learner: Learner | None, hints: bool) -> bytes:
-        """A record that is of the shape, or of what the shape is learned to be."""
+        """A record that has the shape, or that fits what has been learned."""
         if isinstance(part, Problem):
             raise part
         if len(part) > self.limits.one_record:
@@ -245,7 +244,7 @@ class _Reader:
 
 
 def _count_elements(body: bytes, most: int) -> int:
-    """How many elements an array has, without making them: no more are counted than it takes to know of too many."""
+    """How many elements an array has, without making them. Counting ends as soon as there are more than `most`."""
     depth, count = 0, 1
     for found in _TOKEN.finditer(body):
         token = found[0]

@@ -1,13 +1,13 @@
-"""What was accepted, as files that Spark's file source reads: sealed segments.
+"""A mover to sealed segments: files that Spark's file source reads.
 
     published/events/0000000000000001-0000000000000120.jsonl      positions 1 to 120, one record a line
     published/tables/Stocks/0000000000000121-0000000000000121.jsonl
 
 A segment is written under a hidden name, synced, and only then given its own: Spark sees it whole or not at all, and it
-never changes. Its name says what is in it: every record of its log from the segment before up to its last position. So
-after a crash the names say what has been sealed, and rows that come again are left out.
+never changes. Its name says what is in it: every record of its log after the previous segment, up to the last position.
+So after a crash the names say which rows have been sealed, and rows that come again are left out.
 
-Spark takes files by their modification time, so each is a millisecond later at least than the one before.
+Spark takes files in order of modification time, so each is at least a millisecond later than the one before.
 """
 
 import os
@@ -25,7 +25,7 @@ _MILLISECOND = 1_000_000  # nanoseconds
 
 
 class FileMover:
-    """Seals rows as segments under a folder, a folder for each log."""
+    """Seals rows as segments under a folder, with a subfolder for each log."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder).absolute()
@@ -42,7 +42,7 @@ class FileMover:
                 self._seal(log, new)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file stays open."""
 
     def _seal(self, log: str, rows: Sequence[InboxRow]) -> None:
         folder = self._folder / log
@@ -63,7 +63,7 @@ class FileMover:
             self._sealed[log] = max((last for _, last, _ in found), default=0)
             times = [path.stat().st_mtime_ns for _, _, path in found]
             self._modified = max([self._modified, *times])
-            sync_folder(folder)  # the process that sealed the last may have died before it did
+            sync_folder(folder)  # the last seal may have been cut off before its sync
         return self._sealed[log]
 
 
@@ -75,10 +75,10 @@ def sealed_segments(folder: Path) -> Iterator[tuple[int, int, Path]]:
 
 
 def delete_segments(folder: Path, read: Iterable[str], released: int) -> int:
-    """Delete the segments of a log that were read for good; how many there were.
+    """Delete the segments of a log whose names are in `read`; returns how many.
 
-    `released` is that of the inbox: segments whose rows are still there stay. Their names are what says, after a crash,
-    that those rows are sealed.
+    Segments stay if the inbox, which has `released` rows up to a position, still has some of theirs: after a crash, the
+    names say that these rows are sealed.
     """
     names = set(read)
     gone = [

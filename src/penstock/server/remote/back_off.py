@@ -9,9 +9,9 @@ _LONGEST = 30.0
 
 @dataclass(slots=True)
 class BackOff:
-    """The pauses between tries: each is drawn from twice the range of the one before, up to half a minute.
+    """The pauses between tries, drawn at random. The range doubles from pause to pause, up to half a minute.
 
-    Without the draw, all clients of a server that comes back would come back in the same moment.
+    Without chance, all clients of a server that was restarted would come back at the same moment.
 
     >>> pauses = BackOff(dice=random.Random(1))
     >>> [round(pauses.next_pause(), 2) for _ in range(4)]
@@ -32,5 +32,5 @@ class BackOff:
         return max(at_least, longest * self.dice.uniform(0.5, 1.0))
 
     def reset(self) -> None:
-        """Something succeeded: begin with short pauses again."""
+        """Begin with short pauses again, after a success."""
         self.tries = 0

@@ -5,8 +5,8 @@
     client.publish({"symbol": "GOOG", "price": 550.0}); client.flush()
     for notification in client.follow(mine.id, mine.ticket): print(notification.event)
 
-Requests go through `service_link`, what is published through the `outbox`, feeds through the `followed_feed`.
-docs/HTTP.md says what is sent.
+Requests go through `service_link`, published records through the `outbox`, feeds through `followed_feed`.
+docs/HTTP.md describes the protocol.
 """
 
 import atexit
@@ -34,7 +34,7 @@ _PATIENCE = "30 seconds"
 
 
 class Granted(NamedTuple):
-    """What `subscribe` answers. The ticket is shown this once: it renews, changes, ends and reads the subscription."""
+    """The answer to `subscribe`. The ticket is shown only here: it renews, changes, ends and reads the subscription."""
 
     id: int
     ticket: str
@@ -44,15 +44,15 @@ class Granted(NamedTuple):
     expires: str | None
     warnings: list[str]
     matching: bool
-    """Whether all that is published from now on is matched with it: else the service isn't ready yet."""
+    """Whether everything published from now on is matched with it. False: the service isn't ready yet."""
 
 
 class Client:
     """A service at an address. Threads may share a client; close it at the end, or use it in a `with` statement.
 
-    `key` is an API key, if the service asks for one. One that is for the subscriber, or an admin's, does instead of a
-    ticket: give None for that. `patience` says for how long a request is tried again while the
-    service can't be reached or is busy; `verify` is a file of certificates to trust, or False to trust any.
+    `key` is an API key, if the service asks for one. With an admin's key, or one for the subscriber, no ticket is
+    needed: give None. `patience` is how long a request is tried again while the service can't be reached or is busy.
+    `verify` is a file of certificates to trust, or False to trust any.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class Client:
     # --- publishing ----------------------------------------------------------------------------
 
     def publish(self, events: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> None:
-        """Publish one event or several, in the background and in this order: `flush` waits, and reports.
+        """Publish one event or several, in the background and in this order. `flush` waits for them, and reports.
 
-        An event is a mapping of attributes to what JSON can say; dates and times become text, NaN becomes null.
+        An event maps attributes to values that JSON has; dates and times become text, NaN becomes null.
         """
         self._outbox.put("events", _encoded(events))
 
@@ -98,7 +98,7 @@ class Client:
         self._outbox.put(f"tables/{table}", _encoded(rows))
 
     def publish_document(self, text: str | bytes) -> None:
-        """Publish a document, XML or JSON as it begins, as `publish` does events."""
+        """Publish a document, as `publish` does events. Its beginning says whether it is XML or JSON."""
         data, kind = _document(text)
         self._outbox.put("documents", [data], kind)
 
@@ -110,11 +110,11 @@ class Client:
     ) -> PublishedOnce:
         """Publish records that this producer hasn't published yet: events, or changes of a table.
 
-        `records` are all that it has ever published, in the same order, and perhaps more: a file from its beginning.
-        Those that the service has already are left out, by their number, whichever run or machine published them. It
-        keeps that number for 30 days after the last.
+        `records` are all records that the producer has ever published, in the same order, and perhaps more: a file from
+        its beginning, for example. The service knows how many it has, whichever run or machine published them, and
+        these are left out. It remembers their number for 30 days after the last one.
 
-        Returns when all are on the service's disk. RecordsRefused says which it doesn't take; the others are published.
+        Returns when all are on the service's disk. RecordsRefused lists those that it refused; the rest is published.
         """
         log = "events" if table is None else f"tables/{table}"
         return NamedProducer(self._link, log, producer).publish(_encoded(records))
@@ -128,7 +128,8 @@ class Client:
         """Wait until everything that was published is acknowledged: it is on the service's disk and will be matched.
 
         RecordsRefused says which records since the last flush weren't published, and why; the others were.
-        ServiceUnreachable if the service doesn't answer: the records are kept and tried again, `flush` may be, too.
+        ServiceUnreachable if the service doesn't answer: the records are kept and tried again, and `flush` can be
+        called again.
         """
         return self._outbox.flush(self._patience)
 
@@ -144,10 +145,11 @@ class Client:
         *,
         pace: str | None = None,
     ) -> Granted:
-        """Subscribe to a filter, a SELECT or a tree pattern. `pace` is how often at most to be told: "10 per hour".
+        """Subscribe to a filter, a SELECT or a tree pattern. `pace` limits how often notifications come: "10 per hour".
 
-        The answer comes when the service matches it, so that nothing published afterwards is missed; or, if the service
-        isn't ready for that, after `wait`. A request that is repeated because the connection broke subscribes once.
+        Returns when the service matches the subscription, so that nothing published afterwards is missed; or after
+        `wait`, if the service isn't ready by then. If the connection breaks, the request is repeated, and still
+        subscribes only once.
         """
         body: dict[str, Any] = {"subscriber": subscriber, "subscription": text, "lease": lease}
         if metadata:
@@ -199,7 +201,7 @@ class Client:
         *,
         position: int | None = None,
     ) -> dict[str, Any]:
-        """Why an event matches a subscription, or doesn't: one given here, or a recent one by its position.
+        """Why an event matches a subscription, or doesn't. Give the event, or the position of a recent one.
 
         For a select-join `event` is a tuple of each table, by name; for a tree pattern the document.
         """
@@ -210,7 +212,7 @@ class Client:
         return self._ask(Request("POST", f"{_path(sid)}/explain", body, ticket=ticket))
 
     def resync(self, sid: int, ticket: str | None) -> dict[str, Any]:
-        """Have a select-join sent everything again, for a view that was lost."""
+        """Ask the service to send everything of a select-join again, for a view that was lost."""
         return self._ask(Request("POST", f"{_path(sid)}/resync", {}, ticket=ticket))
 
     def list(self, subscriber: str | None = None, **search: str) -> Iterator[dict[str, Any]]:
@@ -224,11 +226,11 @@ class Client:
             params["after"] = str(page["next"])
 
     def check(self, text: str) -> dict[str, Any]:
-        """What a text would be as a subscription, without subscribing: its kind, warnings, and recent matches."""
+        """Check a text without subscribing: its kind, warnings, and the recent events that it matches."""
         return self._ask(Request("POST", "/v1/check", {"subscription": text}, text=text))
 
     def tables(self) -> "Catalog":
-        """The tables that select-joins may name, and along which columns they are joined."""
+        """The tables that select-joins may name, and the columns along which they may be joined."""
         from penstock.joins.catalog import Catalog
 
         return Catalog.from_json(json.dumps(self._ask(Request("GET", "/v1/tables"))))
@@ -247,19 +249,20 @@ class Client:
         store: str | Path | None = None,
         live: Live | None = "sse",
     ) -> FollowedFeed:
-        """The notifications of a subscription, in order, as they come; whatever breaks, it goes on where it was.
+        """The notifications of a subscription, in order, as they come. After any failure it goes on where it was.
 
             for notification in client.follow(sid, ticket, store="alice.place"):
                 handle(notification)
 
         It begins at `offset`: what `subscribe` gave, a notification's `place`, "-1" for the oldest that is kept (the
         default) or "now". With `store`, a file keeps how far it got, and a later call begins there. `live` is how it
-        waits: "sse", or "long-poll" where something on the way holds streams back; None ends it when all was read.
+        waits: "sse", or "long-poll" where a proxy holds streams back. With None it doesn't wait, and ends when
+        everything has been read.
 
-        A notification is done when the next one is asked for, and then written down. So if the program dies while it
-        handles one, that one comes again, and no other: at least once. For exactly once, keep `notification.place`
-        where you keep what you made of it, in one transaction, and begin with it as `offset`. Leaving the loop by
-        `break` doesn't say that the last one is done; `done()` of what `follow` returned does.
+        A notification counts as done when the next one is asked for; then the file is written. So if the program dies
+        while it handles a notification, that one comes again, and no other: at least once. For exactly once, keep
+        `notification.place` together with your results, in one transaction, and begin with it as `offset`. Leaving the
+        loop by `break` doesn't mark the last notification as done; `done()` of the returned feed does.
 
         FeedGone if the feed no longer has what comes next, TicketError if the subscription has ended.
         """
@@ -274,9 +277,9 @@ class Client:
         store: str | Path | None = None,
         live: Live | None = "sse",
     ) -> FollowedFeed:
-        """All feeds of a subscriber in one, with a key that is for this subscriber; else as `follow`.
+        """All feeds of a subscriber in one, with a key that is for this subscriber; otherwise like `follow`.
 
-        If the program dies, what came since the last page comes again, not only the last notification.
+        If the program dies, everything since the last page comes again, not only the last notification.
         """
         path = f"/v1/subscribers/{_quoted(subscriber)}/feed"
         start, keeper = begin_at(offset, store)
@@ -290,15 +293,15 @@ class Client:
         select: str | None = None,
         store: str | Path | None = None,
     ) -> "FeedView":
-        """The result of a select-join, kept up to date by its feed, and with `store` over restarts by a file.
+        """The result of a select-join, kept up to date by its feed. With `store`, a file keeps it over restarts.
 
             with client.view(sid, ticket, store="alice.view") as mine:
                 mine.catch_up().rows()
                 for changes in mine: …
 
-        `select` is the subscription's text, `catalog` has its tables; without them the service is asked, which tells
-        its tables to those with a key of the scope subscribe, or to all if it has no keys. A view whose place has left
-        the feed has itself sent again.
+        `select` is the subscription's text, `catalog` has its tables. Without them the service is asked; it gives its
+        tables to callers with a key of the scope subscribe, or to everybody if it has no keys. If the view's place has
+        left the feed, the service sends the whole view again.
         """
         from penstock.server.remote.feed_view import FeedView
 

@@ -11,9 +11,10 @@ The file has two slots of fixed size, written in turn, each covered by a checksu
     {"number": 8, "place": "…12+3", "checksum": …}     padded with blanks
     {"number": 7, "place": "…12+2", "checksum": …}     the one before
 
-The higher number that is whole holds. Writing one takes microseconds, and what was written survives the end of the
-process, however sudden. The disk gets it once a second: after a power cut, the last second may come again. A file that
-is replaced and synced for each notification, as others of ours are, would take milliseconds for each.
+The slot with the higher number counts, among those whose checksum is right. Writing a slot takes microseconds, and what
+was written survives any end of the process. It is synced once a second: after a power cut, the notifications of the
+last second may come again. Replacing and syncing the file for each notification, as for other files of ours, would take
+milliseconds.
 """
 
 import json
@@ -53,7 +54,7 @@ class FeedPlace:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """The place that a text says. PenstockError if it says none."""
+        """Read a place from a text. PenstockError if the text isn't one."""
         offset, plus, done = text.partition("+")
         if not offset or (plus and not (done.isascii() and done.isdigit())):
             raise PenstockError(
@@ -79,7 +80,7 @@ class PlaceFile:
         self._clock = clock
         self._synced = clock()
         self.place: FeedPlace | None = None
-        """What is kept; None if nothing is yet."""
+        """The place in the file; None if it has none yet."""
         self._number = 0
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -89,7 +90,7 @@ class PlaceFile:
             raise SnapshotError(f"{self.path}: {error.strerror or error}") from error
 
     def save(self, place: FeedPlace) -> None:
-        """Keep another place instead."""
+        """Replace the place in the file."""
         if place == self.place:
             return
         self._number, self.place = self._number + 1, place

@@ -1,15 +1,15 @@
-"""A select-join's view that a feed keeps up to date, and a file keeps over restarts.
+"""The view of a select-join. A feed keeps it up to date, and a file keeps it over restarts.
 
     with client.view(sid, ticket, select, catalog, store="alice.view") as mine:
         mine.catch_up(); mine.view.rows()        the SELECT's result as it is now
         for changes in mine: …                   and each change of it, as it comes
 
 The file has the view and its place in the feed together, so they can't disagree. It is written when the view has caught
-up, every ten seconds while it changes, and at the end. After a crash some messages are applied again: in their order,
-that ends where it was.
+up, every ten seconds while it changes, and at the end. After a crash some messages are applied again, in their order,
+which leads to the same view.
 
-If the place has left the feed, the service is asked to send the whole view again: after what the feed has then, a
-message to forget everything comes, and each tuple.
+If the place has left the feed, the service is asked to send the whole view again: a message to forget everything comes
+at the end of the feed, and then every tuple.
 """
 
 import time
@@ -59,7 +59,7 @@ class FeedView:
         return self.view
 
     def __iter__(self) -> Iterator[RowChanges]:
-        """The changes of the result as they come, for ever; notifications that change no row aren't among them."""
+        """The changes of the result as they come, for ever. Notifications that change no row are left out."""
         yield from self._changes(None)
         yield from self._changes("sse")
 
@@ -125,7 +125,7 @@ class FeedView:
 
 
 def _from_json(row: Mapping[str, Any], table: Table) -> dict[str, Any]:
-    """A tuple whose numbers are numbers: JSON has no NaN and no infinity, so they come as text.
+    """A tuple with NaN and infinities as numbers: JSON doesn't have them, so they come as text.
 
     >>> _from_json({"x": "NaN", "s": "NaN"}, Table({"x": "double", "s": "string"}, key="s"))
     {'x': nan, 's': 'NaN'}

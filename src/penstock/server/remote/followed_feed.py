@@ -1,14 +1,15 @@
-"""Following a feed: catch up, then stay connected; whatever breaks, go on where it was.
+"""Follows a feed: catches up, then stays connected. After any failure it goes on where it was.
 
     catching up   GET …?offset=o                page after page, until the service says that there is no more
     live          GET …?offset=o&live=sse       notifications as they come; `long-poll`: a page as soon as there is one
 
-Any failure of the network, and any answer that says "later", leads back to catching up, after a pause. What no second
-try can change is raised: a wrong ticket, a subscription that has ended, an offset that the feed no longer has.
+After any failure of the network, and any answer that says "later", it pauses and catches up again. Errors that no
+second try can change are raised: a wrong ticket, a subscription that has ended, an offset that the feed no longer has.
 
-What is done is known to the notification (`feed_places`), also in the middle of a page, and of an SSE connection that
-breaks between notifications and the offset that follows them. Nothing comes twice in one run of the program. Of several
-feeds read `together`, a place is that of the page: between two reads one of them may end, and counting would go wrong.
+A place is exact to one notification (`feed_places`), even in the middle of a page, or if an SSE connection breaks
+between notifications and the offset that follows them. Nothing comes twice in one run of the program. When several
+feeds are read `together`, a place is only exact to the page: one of the feeds may end between two reads, and counting
+would go wrong.
 """
 
 import logging
@@ -46,10 +47,10 @@ logger = logging.getLogger("penstock.client")
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What a subscription was sent: its `event`, `message` (select-join), `document` (tree pattern) or `digest`.
+    """A notification of a subscription: its `event`, `message` (select-join), `document` (tree pattern) or `digest`.
 
-    `id` is the same whenever and however it is sent. `place` is where to go on after it, for `follow(offset=…)`: kept
-    together with what was done about the notification, it makes that happen exactly once.
+    `id` is the same whenever and however it is sent. `place` is where to go on after it, for `follow(offset=…)`. If it
+    is kept together with the results, in one transaction, each notification takes effect exactly once.
     """
 
     id: str
@@ -60,41 +61,41 @@ class Notification:
 
     @property
     def event(self) -> dict[str, Any] | None:
-        """Of a filter: the event."""
+        """The event, for a filter."""
         return self.content.get("event")
 
     @property
     def message(self) -> dict[str, Any] | None:
-        """Of a select-join: the change of its view."""
+        """The change of the view, for a select-join."""
         return self.content.get("message")
 
     @property
     def document(self) -> dict[str, Any] | None:
-        """Of a tree pattern: the document's id, and the tuples of its view."""
+        """The document's id, and the tuples of the view, for a tree pattern."""
         return self.content.get("document")
 
     @property
     def digest(self) -> dict[str, Any] | None:
-        """Of a pace like `digest per day`: `notifications`, `count` of all that came, `since` and `until`."""
+        """For a pace like `digest per day`: `notifications`, `count` of all that came, `since` and `until`."""
         return self.content.get("digest")
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the subscription had beside its text, if the service sends that along."""
+        """The subscription's metadata, if the service sends it."""
         found: dict[str, str] = self.content.get("metadata", {})
         return found
 
     @property
     def published(self) -> str | None:
-        """When the service accepted what it tells of, in UTC, if that is known."""
+        """When the service accepted what was published, in UTC, if that is known."""
         return self.content.get("published")
 
 
 class FollowedFeed:
-    """An endless iterator over the notifications of a feed; without `live`, one that ends when there are no more.
+    """An endless iterator over the notifications of a feed. Without `live` it ends when there are no more.
 
-    Asking for the next notification says that the last one is done; `done()` says so before. With a `keeper`, that is
-    written down each time.
+    Asking for the next notification marks the last one as done; `done()` does so earlier. A `keeper` then saves the
+    place.
     """
 
     def __init__(
@@ -112,11 +113,11 @@ class FollowedFeed:
         self._link, self._feed, self._live = link, feed, live
         self._keeper, self._sleep, self._clock = keeper, sleep, clock
         self._cursor: str | None = None
-        # Where what comes begins, and how much has come. "The oldest" moves when a feed drops some, so it is asked for
-        # by number: a place in the middle of a page must mean the same later.
+        # The offset of the current page, and how many of its notifications have come. "The oldest" moves when a feed
+        # drops some, so it is asked for by number: a place in the middle of a page must mean the same later.
         self._base, self._seen = _FIRST if start.offset == OLDEST else start.offset, 0
-        self._skip = start.done  # of those, how many were done before
-        self._since: set[str] = set()  # and which were given out by this reader
+        self._skip = start.done  # how many of the page were done before this reader began
+        self._since: set[str] = set()  # the ids of those that this reader has given out
         self._counts = not together
         self._handled = start
         self._in_hand: FeedPlace | None = None
@@ -135,7 +136,7 @@ class FollowedFeed:
         return next(self._notifications)
 
     def done(self) -> None:
-        """The last notification is done: it needn't come again."""
+        """Mark the last notification as done: it needn't come again."""
         if self._in_hand is not None:
             self._keep(self._in_hand)
             self._in_hand = None
@@ -184,7 +185,7 @@ class FollowedFeed:
             self._seen = 0
 
     def _page(self, *, wait: bool) -> Generator[Notification, None, bool]:
-        """One page; whether that is all there is."""
+        """Read one page. Returns whether the feed has no more."""
         answer = self._link.once(self._request("long-poll" if wait else None))
         if answer.status == 410 and self._handled.offset == OLDEST:
             self._base = answer.value()["earliest"]
@@ -196,7 +197,7 @@ class FollowedFeed:
         return answer.headers.get(_UP_TO_DATE) == "true"
 
     def _stream(self) -> Iterator[Notification]:
-        """What comes over one SSE connection, until the service ends it."""
+        """The notifications of one SSE connection, until the service ends it."""
         request = self._request("sse")
         with self._link.stream(request, _SILENCE) as response:
             if response.status_code >= 400:
@@ -229,7 +230,7 @@ class FollowedFeed:
         raise error
 
     def _arrive(self, body: bytes) -> Iterator[Notification]:
-        """The notifications of an array that are new."""
+        """The new notifications of a JSON array."""
         for found in _decode(body, self._link.url):
             self._seen += 1
             name = found.pop("id")
@@ -243,7 +244,7 @@ class FollowedFeed:
     def _advance(
         self, offset: str | None, cursor: str | None, answer: Answer | None = None
     ) -> None:
-        """All of what came before this offset has come."""
+        """Note that everything before this offset has come."""
         if offset is None:
             status = "" if answer is None else f" ({answer.status})"
             raise ServiceError(
@@ -256,7 +257,7 @@ class FollowedFeed:
 
 
 class _Later(Exception):
-    """The service can't answer now; `seconds` is when it asks to be tried again."""
+    """The service can't answer now; it asks for a pause of `seconds`."""
 
     def __init__(self, problem: PenstockError, seconds: float) -> None:
         self.problem, self.seconds = problem, seconds
@@ -268,7 +269,7 @@ def _cut_off(url: str, error: Exception) -> _Later:
 
 
 def _gone(error: FeedGone, place: FeedPlace, keeper: PlaceFile | None) -> FeedGone:
-    """What was missed, and how to go on."""
+    """The error, with what was missed and how to go on."""
     first = "" if keeper is None else f"delete {keeper.path}, and "
     lines = [
         str(error),

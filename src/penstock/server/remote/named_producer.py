@@ -1,15 +1,15 @@
-"""A producer that is known by its name: what it has published before, in this run or in another, isn't published again.
+"""A producer with a name: records that it has published before, in this run or another, aren't published again.
 
     records    0 1 2 … 999 │ 1000 … 1999 │ 2000 …          numbered as they come, the same in each run
     requests   epoch 1000  │ epoch 2000  │ …               seq 0; an epoch is the number of records up to its end
 
-The service keeps the last epoch of a producer, in one transaction with its records. A request with a lower one is
-refused as stale, and the answer says which is the last: so many records are there, and are left out. The first request
-has one record only, which finds that out. So nothing has to be kept on this side, a run that was cut off goes on where
-it was, and a file that has grown since brings what is new.
+The service keeps the last epoch of a producer, in one transaction with its records. It refuses a request with a lower
+epoch as stale, and its answer has the last epoch: the number of records that the service has. These are left out. The
+first request has only one record, to find that number out. So nothing has to be kept on this side, a run that was cut
+off goes on where it was, and of a file that has grown only the new records are published.
 
-Where requests end depends on the records alone. So two runs at the same time send the same requests, and each counts
-once.
+Where a request ends depends only on the records. So two runs at the same time send the same requests, and each request
+counts once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -59,7 +59,7 @@ class NamedProducer:
             )
 
     def publish(self, records: Iterable[bytes]) -> PublishedOnce:
-        """Publish what isn't there yet. RecordsRefused with what the service doesn't take; the rest is published."""
+        """Publish the records that the service lacks. RecordsRefused lists those that it refuses; it has the rest."""
         for batch in _batches(records):
             self._read += len(batch)
             if (missing := self._read - self._there) > 0:
@@ -99,7 +99,7 @@ class NamedProducer:
             self._note(batch, said["refused"])
 
     def _take_error(self, error: ServiceError, batch: list[bytes], end: int) -> None:
-        """What was published before is left out; what is refused is noted."""
+        """Leave out what was published before, halve what is too large, note what is refused."""
         problem = error.problem
         match problem.get("type", "").rpartition(":")[2]:
             case "stale-producer":
@@ -126,7 +126,7 @@ class NamedProducer:
 
 
 def _batches(records: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Records in requests: the first alone, then so many or so much at a time.
+    """Divide records into requests: the first record alone, then up to `_MOST_RECORDS` and `_MOST_BYTES` each.
 
     >>> [len(batch) for batch in _batches([b"{}"] * 2500)]
     [1, 1000, 1000, 499]

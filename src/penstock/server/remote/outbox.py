@@ -1,13 +1,13 @@
-"""What is published and not yet acknowledged: sent in order by a thread of its own, in as few requests as possible.
+"""Published records that aren't acknowledged yet. A thread sends them in order, in as few requests as possible.
 
     publish ─▶ queue (bounded) ─▶ one request at a time ─▶ 202: done; refused: kept for `flush` to report
 
-While one request is on its way, what is published meanwhile becomes the next: no waiting for a batch to fill, and large
-batches when there is much to do. One request at a time keeps the order.
+While one request is on its way, newly published records gather for the next. So no record waits for a batch to fill,
+and batches are large when there is much to do. One request at a time keeps the order.
 
-Each request has a number in its log (`Producer-Id`, `-Epoch`, `-Seq`), by which the service knows a repetition: a
-request is sent again until it is answered, and published once. After an answer that refuses a whole request, another
-epoch begins: so it makes no difference whether the number counts as used.
+Each request has a number in its log (`Producer-Id`, `-Epoch`, `-Seq`), by which the service recognises a repetition. So
+a request can be sent until it is answered, and is published once. After an answer that refuses a whole request, a new
+epoch begins: then it makes no difference whether the service counts the number as used.
 """
 
 import threading
@@ -39,21 +39,21 @@ from penstock.server.remote.service_link import (
 
 _MOST_RECORDS = 1_000  # in one request
 _MOST_BYTES = 1 << 20
-_ROOM = 16 << 20  # bytes that wait before `publish` does
+_ROOM = 16 << 20  # bytes that may wait; beyond that, `publish` waits
 _REPORTED = 1_000  # refused records that are kept for the report
 
 JSON_LINES = "application/x-ndjson"
 
 
 class Sent(NamedTuple):
-    """What `flush` answers: how many records were published since the last one, and the position of the last."""
+    """The answer of `flush`: how many records were published since the last one, and the position of the last."""
 
     accepted: int
     last: int | None
 
 
 class _Numbers(NamedTuple):
-    """What the next request of a log is called. A producer numbers its requests in each log by itself."""
+    """The number of the next request of a log. Each log is numbered by itself."""
 
     epoch: int
     seq: int
@@ -73,7 +73,7 @@ class _Batch:
 
     @property
     def source(self) -> tuple[str, str]:
-        """What the service numbers apart: documents in XML and in JSON are two logs."""
+        """The log as the service numbers requests: documents in XML and in JSON are two logs."""
         return self.log, self.content_type
 
     def add(self, record: bytes) -> None:
@@ -100,7 +100,7 @@ class _Batch:
 
 @dataclass(slots=True)
 class _Report:
-    """What came of the records since the last flush."""
+    """The outcome of the records since the last flush."""
 
     accepted: int = 0
     last: int | None = None
@@ -132,7 +132,7 @@ class Outbox:
         self._numbers: dict[tuple[str, str], _Numbers] = {}  # of the next request, by log
 
     def put(self, log: str, records: Iterable[bytes], content_type: str = JSON_LINES) -> None:
-        """Have records published, after all that was put before. Waits while there is no room."""
+        """Queue records to be published, in order. Waits while there is no room."""
         with self._changed:
             for record in records:
                 self._changed.wait_for(lambda: self._bytes < _ROOM or self._barred)
@@ -152,9 +152,9 @@ class Outbox:
                     self._thread.start()
 
     def flush(self, patience: float) -> Sent:
-        """Wait until everything is answered. RecordsRefused with what wasn't published since the last flush.
+        """Wait until everything is answered. RecordsRefused lists what wasn't published since the last flush.
 
-        ServiceUnreachable if nothing was answered for `patience` seconds; the records stay, and are tried on.
+        ServiceUnreachable if nothing was answered for `patience` seconds; the records stay, and are tried again.
         """
         with self._changed:
             while self._bytes and self._barred is None:
@@ -237,13 +237,13 @@ class Outbox:
         return Request("POST", f"/v1/{batch.log}", body=body, headers=headers, params=params)
 
     def _settle(self, batch: _Batch, answer: Answer) -> None:
-        """Note what came of a batch."""
+        """Note the answer to a batch."""
         self._bytes -= batch.size
         numbers = self._numbers.get(batch.source, _FIRST)
         if answer.status < 400:
             self._numbers[batch.source] = _Numbers(numbers.epoch, numbers.seq + 1)
             said = answer.value()
-            # The answer to a repetition says that none was accepted: they were before.
+            # The answer to a repetition counts no record as accepted, since all were accepted before.
             self._report.accepted += len(batch.records) - len(said["refused"])
             self._report.last = said["last"] or self._report.last
             self._note_refused(batch, said["refused"])
@@ -263,7 +263,7 @@ class Outbox:
                 self._report.refuse(record, str(error).partition("\n")[0])
 
     def _bar(self, error: PenstockError) -> None:
-        """Whatever else was sent would fare the same."""
+        """Give up everything that waits: the service would refuse it, too."""
         self._barred, self._bytes = error, 0
         self._queue.clear()
 
@@ -273,7 +273,7 @@ class Outbox:
 
 
 def refusal_of(refused: Mapping[str, Any]) -> str:
-    """Why a record was refused, with the attribute and the hint, if there are.
+    """Why a record was refused, with the attribute and the hint, if there are any.
 
     >>> refusal_of({"index": 0, "reason": "an integer is expected", "attribute": "n"})
     'n: an integer is expected'

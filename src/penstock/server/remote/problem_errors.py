@@ -1,7 +1,7 @@
-"""What the service says in problem details (RFC 9457), as the errors of the library.
+"""Makes the service's problem details (RFC 9457) into errors of the library.
 
-An error of the language prints as it does where it is raised: the text, a caret line under the part that is wrong, what
-was expected, and a hint. So a program that moves from a registry of its own to a service handles the same errors.
+An error of the language prints as if it were raised here: the text, a caret line under the part that is wrong, what was
+expected, and a hint. So a program that moves from a registry of its own to a service handles the same errors.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ from penstock.base.errors import (
 )
 
 _GUARDED = ("/v1/subscriptions/", "/v1/feeds/")  # one answer for a wrong id and a wrong ticket
-_LONGEST = 300  # characters of an answer that isn't a problem which are repeated
+_LONGEST = 300  # characters that are quoted of an answer that isn't a problem
 
 
 def read_problem(content_type: str, body: bytes) -> dict[str, Any]:
-    """The members of a problem; of an answer that isn't one, none.
+    """The members of a problem; {} for any other answer.
 
     >>> read_problem("application/problem+json", b'{"title": "Gone", "status": 410}')
     {'title': 'Gone', 'status': 410}
@@ -42,7 +42,7 @@ def read_problem(content_type: str, body: bytes) -> dict[str, Any]:
 def problem_error(
     status: int, problem: Mapping[str, Any], asked: str, text: str | None = None
 ) -> PenstockError:
-    """The error that an answer is. `asked` is the request, `text` the subscription's text that it had, if any.
+    """The error for an answer. `asked` is the request, `text` the subscription's text in it, if any.
 
     >>> print(problem_error(422, {
     ...     "detail": "unknown attribute 'prise'", "position": {"start": 0, "end": 5}, "hint": "did you mean 'price'?"
@@ -83,7 +83,7 @@ def _language_error(problem: Mapping[str, Any], detail: str, text: str) -> Filte
 
 
 def strange_answer(asked: str, status: int, body: bytes) -> ServiceError:
-    """The error of an answer that no Penstock gives: something else listens there, or stands between."""
+    """The error for an answer that isn't Penstock's: something else listens there, or stands between."""
     shown = body[:_LONGEST].decode(errors="replace").strip()
     return ServiceError(
         f"{asked} was answered {status} by something that isn't a Penstock service: {shown!r}\n"

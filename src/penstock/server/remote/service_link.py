@@ -1,11 +1,11 @@
-"""Requests to a service: tried again while that can help, and answered with the library's errors.
+"""Sends requests to a service: tries again while that can help, and raises the library's errors.
 
     link.call("GET", "/v1/status")          an answer, or a PenstockError
     with link.stream(path, …) as answer     a body that is read as it comes; no second try
 
-Every request of the client may be sent twice: those that would do something twice carry a key or a number by which the
-service knows a repetition. So a connection that breaks, a service that is being restarted (502, 503, 504) and one that
-is busy (429) cost time only, as much as the caller has patience.
+Every request of the client may be sent twice. Those that would take effect twice carry a key or a number, by which the
+service recognises a repetition. So a connection that breaks, a service that is being restarted (502, 503, 504) and one
+that is busy (429) only cost time, up to the caller's patience.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ BUSY = frozenset({408, 429, 502, 503, 504})
 """Answers after which the same request may succeed."""
 
 _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For plain HTTP, which needs none: to read those that the machine trusts takes 50 ms."""
+"""For plain HTTP, which needs no certificates: reading those that the machine trusts takes 50 ms."""
 
 _CONNECTING = 10.0  # seconds
 _ANSWERING = 60.0  # seconds between two pieces of an answer; `Prefer: wait` adds its own
@@ -35,9 +35,9 @@ _ANSWERING = 60.0  # seconds between two pieces of an answer; `Prefer: wait` add
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked: JSON or bytes in the body; `ticket` instead of the client's key; `text` is what errors point into.
+    """A request, with JSON or bytes as its body. `ticket` replaces the client's key; errors point into `text`.
 
-    `done` are answers that mean success if an earlier try was cut off: the subscription that is to go is gone.
+    `done` are statuses that mean success if an earlier try was cut off: a subscription to be deleted is gone already.
     """
 
     method: str
@@ -57,7 +57,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A status below 400, headers, and the body."""
+    """The status, headers and body of an answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -102,7 +102,7 @@ class ServiceLink:
         self._client.close()
 
     def call(self, request: Request) -> Answer:
-        """Ask, again if need be, and return the answer. PenstockError if it isn't one, or none came."""
+        """Send a request, again if need be, and return the answer. PenstockError if it is an error, or none came."""
         pauses, deadline, cut_off = BackOff(), self._clock() + self.patience, False
         while True:
             problem: ServiceError
@@ -122,13 +122,13 @@ class ServiceLink:
             self._sleep(pause)
 
     def once(self, request: Request) -> Answer:
-        """Ask once, and return whatever is answered; httpx's errors if nothing is."""
+        """Send a request once, and return the answer, whatever its status. httpx's errors if none came."""
         response = self._client.send(self._built(request))
         return Answer(response.status_code, response.headers, response.content)
 
     @contextlib.contextmanager
     def stream(self, request: Request, silence: float) -> Iterator[httpx.Response]:
-        """An answer whose body is read as it comes; httpx.ReadTimeout after `silence` seconds of nothing."""
+        """An answer whose body is read as it comes; httpx.ReadTimeout after `silence` seconds without data."""
         built = self._built(request, httpx.Timeout(silence, connect=_CONNECTING))
         response = self._client.send(built, stream=True)
         try:
@@ -137,7 +137,7 @@ class ServiceLink:
             response.close()
 
     def error(self, answer: Answer, request: Request) -> ServiceError | Any:
-        """The error that an answer of 400 or more is."""
+        """The error for an answer with a status of 400 or more."""
         problem = read_problem(answer.headers.get("content-type", ""), answer.body)
         if not problem:
             return strange_answer(f"{request.method} {self.url}", answer.status, answer.body)
@@ -161,7 +161,7 @@ class ServiceLink:
 
 
 def unreachable(url: str, error: Exception) -> ServiceUnreachable:
-    """The error that says that no answer came, why, and what to do."""
+    """The error for a missing answer: why none came, and what to do."""
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         said, hint = (
             "isn't trusted",
@@ -180,7 +180,7 @@ def unreachable(url: str, error: Exception) -> ServiceUnreachable:
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds for which the service asks to be left alone.
+    """Seconds that the service asks the client to wait.
 
     >>> retry_after({"retry-after": "3"}), retry_after({}), retry_after({"retry-after": "soon"})
     (3.0, 0.0, 0.0)

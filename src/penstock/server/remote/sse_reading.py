@@ -1,7 +1,8 @@
 """Server-sent events, read from the pieces in which they come over the network.
 
-Of a feed there are two: `data`, a JSON array of notifications, and `control`, which says where the next one begins.
-An event counts when the blank line at its end is there. What a broken connection leaves over isn't one.
+A feed sends two types: `data`, a JSON array of notifications, and `control`, with the offset at which to go on.
+
+An event counts once the blank line at its end has come. What a broken connection leaves unfinished is dropped.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 
 class ServerEvent(NamedTuple):
-    """The type of an event, and its data: the lines of it, put together again."""
+    """The type of an event, and its data: the lines, joined again."""
 
     type: str
     data: str
@@ -37,7 +38,7 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole lines, without their ends: LF or CR LF. A lone CR, which the format allows too, no server of ours sends."""
+    """Whole lines, without their ends: LF or CR LF. The format also allows a lone CR, which our servers never send."""
     begun: list[bytes] = []
     for piece in pieces:
         head, *rest = piece.split(b"\n")

@@ -1,12 +1,12 @@
 """From Spark to live matching and back, when a service is started with the other: nothing lost, nothing twice.
 
-    spark ─▶ live    what is accepted goes into the log, as before; Spark matches all that is there, and ends; from
-                     here on the live matcher takes what is accepted
-    live ─▶ spark    what the live matcher has matched stands in the feeds, with its position: that leaves the inbox,
-                     the rest goes into the log
+    spark ─▶ live    the rows of the inbox go into the log, as before; Spark matches everything in it, and ends; from
+                     then on the live matcher takes rows from the inbox
+    live ─▶ spark    the feeds have the position up to which the live matcher has matched: rows up to it leave the
+                     inbox, the rest goes into the log
 
-Which of the two had the records last stands in a file of the data folder, written when the change is complete: whatever
-interrupts one, it is done again from its beginning.
+A file in the data folder says which side had the records last. It is written when a change is complete, so a change
+that was interrupted is done again from its beginning.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from penstock.server.publishing.inbox import Inbox
 from penstock.server.publishing.published import Mover
 
 _TOGETHER = 8 << 20  # bytes that a mover is given at once
-_PATIENCE = 60.0  # seconds for the inbox to let go of what was taken
+_PATIENCE = 60.0  # seconds that the inbox has to delete released rows
 
 
 def read_side(folder: Path) -> str | None:
@@ -28,13 +28,13 @@ def read_side(folder: Path) -> str | None:
 
 
 def note_side(folder: Path, side: str) -> None:
-    """From now on this side has the records."""
+    """Note that this side has the records from now on."""
     if read_side(folder) != side:
         replace_file(folder / "matched-by", side + "\n")
 
 
 def move_all(inbox: Inbox, mover: Mover) -> None:
-    """Give a mover all that waits in the inbox."""
+    """Give a mover all rows that wait in the inbox, and release them."""
     waiting = inbox.waiting_rows()
     position = 0
     try:
@@ -47,7 +47,7 @@ def move_all(inbox: Inbox, mover: Mover) -> None:
 
 
 def let_go(inbox: Inbox, position: int) -> None:
-    """Release everything up to a position, and wait until it has left the disk."""
+    """Release everything up to a position, and wait until it is deleted from the disk."""
     inbox.release(position)
     if position and not inbox.wait_released(position, _PATIENCE):
         raise TimeoutError(f"the inbox has not let go of position {position} in {_PATIENCE:g} s")

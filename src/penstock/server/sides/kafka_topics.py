@@ -1,4 +1,4 @@
-"""Topics of Kafka for the logs of a service: made before anybody writes to them or reads them, and what they take."""
+"""Topics of Kafka for the logs of a service: makes them before they are used, and knows the largest record of each."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,10 +39,10 @@ class KafkaTopics:
                 raise PenstockError(f"Kafka at {self._part.servers}: {reason.str()}") from error
         self.refresh()
 
-    # --- what they take ----------------------------------------------------------------------------
+    # --- size limits ----------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Learn what the topics take as one message. Of those that don't say so, as much as before is taken."""
+        """Ask for the largest message of each topic. A topic that doesn't answer keeps its earlier limit."""
         client, kafka = _admin(self._part)
         from confluent_kafka import KafkaException
 
@@ -55,15 +55,15 @@ class KafkaTopics:
             try:
                 largest = int(found[resource].result(_SECONDS)[_LARGEST].value)
             except (KafkaException, KeyError, TypeError, ValueError):
-                continue  # not everybody may ask for it
+                continue  # the service may lack the permission to ask
             self._limits[log] = MessageLimit(max(0, largest - _AROUND), topic)
 
     def of(self, log: str) -> MessageLimit | None:
-        """What one record of a log may have; None if that isn't known."""
+        """The limit of one record of a log; None if it isn't known."""
         return self._limits.get(log)
 
     def least(self) -> int | None:
-        """What a record of any log may have."""
+        """The least limit of all logs, in bytes; None if none is known."""
         return min((limit.bytes for limit in self._limits.values()), default=None)
 
 

@@ -1,17 +1,18 @@
-"""Matching in the server's own process: a thread takes what was accepted, matches it, and appends it to the feeds.
+"""Matching in the server's own process: a thread takes accepted records, matches them, and appends to the feeds.
 
     inbox ─▶ follow the registry ─▶ LiveMatcher, an event at a time ─▶ feeds, with the last position ─▶ hub
 
-Filters and operators only. Exactly once: how far it has come stands in the feed store, written in one transaction with
-the notifications, and what is taken out of the inbox a second time, after a crash, is known by its position. The
-registry is followed after records are in hand, so what was accepted after a subscription is matched with it.
+It matches only filters, which may call operators. Each event is matched exactly once: the feed store has the last
+position that was matched, written in one transaction with the notifications. Rows that come out of the inbox again,
+after a crash, are recognised by their position. The registry is followed when rows have come, so an event that was
+accepted after a subscription is matched with it.
 
-A subscription that doesn't fit the schema of the events is set aside, with the reason; when the schema grows, it is
-looked at again. So is one that has a pace, which needs Spark. An operator that fails for an event leaves those out that
-need it, and the event is a dead letter.
+A subscription that doesn't fit the schema of the events is set aside, with the reason, and looked at again when the
+schema grows. A subscription with a pace is set aside, too: paces need Spark. If an operator fails for an event,
+subscriptions that need its answer don't get the event, and the event becomes a dead letter.
 
-Kernels and SQLite let other threads run. What is left holds the interpreter for less than `SWITCH` at a time, so that
-the event loop answers requests meanwhile, however long an operator takes.
+Kernels and SQLite let other threads run. Other code holds the interpreter for less than `SWITCH` at a time. So the
+event loop answers requests meanwhile, however long an operator takes.
 """
 
 import asyncio
@@ -51,7 +52,7 @@ SWITCH = 0.001
 """Seconds after which a thread that computes lets another one run."""
 _REFUSED_SHOWN = 10
 _PACED = "it has a pace, and the live matcher sends everything at once: match: spark keeps to it"
-_WINDOW = 1_000_000  # microseconds that figures are of
+_WINDOW = 1_000_000  # microseconds that one entry of the figures covers
 _MOST_TIMES = 10_000
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -61,7 +62,7 @@ SchemaNow = Callable[[], tuple[int, Schema | None]]
 
 
 class LiveSide:
-    """A mover that matches. `committed` is called, in its thread, when notifications are in the feeds."""
+    """A mover that matches. `committed` is called when notifications are in the feeds, in the thread that matches."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class LiveSide:
         self._registry = registry.with_metadata() if metadata else registry
         self._feeds, self._schema = feeds, schema
         self._rows = APPENDED.append(METADATA) if metadata else APPENDED
-        self._metadata: dict[int, str] = {}  # of those that have some
+        self._metadata: dict[int, str] = {}  # by subscription, if it has some
         self._committed, self._engine, self._dead_letters = committed, engine, dead_letters
         self._done = feeds.progress(LIVE) or 0
         self._matcher: LiveMatcher | None = None
@@ -145,7 +146,7 @@ class LiveSide:
         return list(self._figures.recent)
 
     async def stop(self) -> None:
-        """The thread that moves has ended before."""
+        """Note the end. The thread that calls `take` has ended before."""
         self._phase = "stopped"
 
     # --- subscriptions -----------------------------------------------------------------------------
@@ -156,7 +157,7 @@ class LiveSide:
             self._follow()
 
     def _follow(self) -> None:
-        """Take over what has changed: the schema, the registry."""
+        """Take over changes of the schema and of the registry."""
         version, schema = self._schema()
         if schema is None:
             return
@@ -193,7 +194,7 @@ class LiveSide:
         matcher.sequence = changes.sequence
 
     def _without_metadata(self, rows: Rows) -> Rows:
-        """Rows with names in place of addresses, whose metadata are noted."""
+        """Rows with names in place of addresses. The metadata in the addresses goes to `_metadata`."""
         if METADATA.name not in self._rows.names:
             return rows
         parts = [one.partition(SEPARATOR) for one in rows.subscribers.to_pylist()]
@@ -249,7 +250,7 @@ class LiveSide:
         self._count(began, now, _Counted(published, notifications, len(letters), times))
 
     def _count(self, began: float, now: int, more: "_Counted") -> None:
-        """Note what was done. Figures are those of a second: there may be hundreds of batches in one."""
+        """Add to the figures. An entry covers the batches of a second, since there may be hundreds."""
         seconds = time.monotonic() - began
         more = replace(more, seconds=seconds, times=[one + seconds * 1000 for one in more.times])
         goes_on = now - self._window_began < _WINDOW
@@ -288,7 +289,7 @@ class LiveSide:
 
 @dataclass(frozen=True)
 class _Counted:
-    """What some batches brought, and how long each notification took, in milliseconds."""
+    """The counts of some batches, and how long each notification took, in milliseconds."""
 
     published: int
     notifications: int
@@ -309,7 +310,7 @@ class _Counted:
 def compile_fitting(
     registry: Subscriptions, rows: Rows, schema: Schema, engine: str
 ) -> tuple[LiveMatcher, dict[int, str]]:
-    """A matcher of the subscriptions that fit a schema, and why each of the others doesn't."""
+    """A matcher of the subscriptions that fit a schema, and the reason why each of the others is set aside."""
     known = schema.with_operators(registry.operators.signatures)
     aside = {sid: first_line(error) for sid, error in rows.errors}
     paced = dict.fromkeys(registry.paces(FILTER.name), _PACED)
@@ -350,7 +351,7 @@ def _body(event: Mapping[str, Any], accepted: str) -> str:
 
 
 def without_nulls(value: Any) -> Any:
-    """What is written of a value: attributes that are null are left out, as Spark does.
+    """A value without attributes that are null: Spark doesn't write them, either.
 
     >>> without_nulls({"price": 5, "venue": {"country": None}, "tags": ["a", None], "size": None})
     {'price': 5, 'venue': {}, 'tags': ['a', None]}

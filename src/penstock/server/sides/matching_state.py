@@ -1,4 +1,4 @@
-"""How matching stands: what both sides, Spark and live, tell of themselves."""
+"""The state of matching, as both sides, Spark and live, report it."""
 
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _COUNTS = ("published", "notifications", "dead_letters")
 
 @dataclass(frozen=True)
 class MatchingState:
-    """How matching stands at one moment.
+    """The state of matching at one moment.
 
     - `side`: "spark" or "live"; `kinds`: the kinds of subscription that it matches;
     - `phase`, and the `reason` if it isn't running;
@@ -42,11 +42,11 @@ class Matching(Protocol):
         ...
 
     async def ready(self, timeout: float) -> bool:
-        """Wait until it runs, some seconds at most; whether it does."""
+        """Wait until it runs, for at most `timeout` seconds. Returns whether it does."""
         ...
 
     async def follow(self, sequence: int, timeout: float) -> bool:
-        """Wait until everything that is published from now on meets the registry as of a change, or a later one."""
+        """Wait until all that is published from now on is matched with the registry as of a change, or a later one."""
         ...
 
     def state(self) -> MatchingState: ...
@@ -56,12 +56,12 @@ class Matching(Protocol):
         ...
 
     async def stop(self) -> None:
-        """End after what is being worked on."""
+        """End after the current micro-batch."""
         ...
 
 
 class Figures:
-    """What micro-batches have brought, added up over restarts of the side that matches."""
+    """Figures of micro-batches, added up over restarts of the side that matches."""
 
     def __init__(self) -> None:
         self.recent: deque[Mapping[str, Any]] = deque(maxlen=KEPT)
@@ -71,7 +71,7 @@ class Figures:
     def add(self, batch: Mapping[str, Any], replacing: bool = False) -> None:
         """Take in the figures of a micro-batch (`pipeline.metrics.BatchMetrics.to_dict`).
 
-        With `replacing`, they are those of the last one, which has gone on, and stand in its place.
+        With `replacing`, they replace those of the last micro-batch, which has gone on.
 
         >>> figures = Figures()
         >>> figures.add({"kind": "filter", "published": 5, "notifications": 2, "dead_letters": None})

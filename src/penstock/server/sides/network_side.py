@@ -1,14 +1,14 @@
-"""The service as a client of a broker: its filters are told to the network, its events go there, what comes goes into
-the inbox and so into the log, to Spark or the live matcher, and into the feeds.
+"""The service as a client of a broker. Its filters are sent into the network, and so are its events. Events that come
+from there go into the inbox, then to Spark or the live matcher, and into the feeds.
 
     inbox ─▶ mover ─▶ network.db ─▶ broker            events that were published here, if they are advertised
     registry ─▶ broker                                filters, as they come and go
-    broker ─▶ mail ─▶ inbox                           each event once, whoever is killed meanwhile
+    broker ─▶ mail ─▶ inbox                           each event once, even if a process is killed
 
-What came from the network isn't published there again, and an own event that comes back is dropped: its id begins with
-a hash of the service's name. A broker that is away is waited for; nothing that was accepted here is lost meanwhile.
+Events from the network aren't published there again. Events of this service that come back are dropped: their ids begin
+with a hash of the service's name. If the broker is away, the service waits for it; no accepted event is lost meanwhile.
 
-A subscription counts as followed when the network has settled it: nothing that anybody publishes later is missed.
+A subscription counts as followed when the network has settled it: it misses nothing that anybody publishes afterwards.
 """
 
 import asyncio
@@ -45,21 +45,21 @@ from penstock.server.publishing.publisher import Content, RecordsRefused
 _log = logging.getLogger("penstock.server")
 
 PRODUCER = "\x1fnetwork"
-"""Who publishes what came from the network: no header of a request can say so."""
-_PREFIX = 8  # bytes of an id that say whose event it is
+"""The producer of events from the network: no header of a request can have this value."""
+_PREFIX = 8  # bytes of an event's id that say which service published it
 _LOOK = 0.1  # seconds between two looks at the registry
 _TRY = 1.0  # seconds between two tries to reach the broker
 _TOGETHER = 1_000  # records that leave at once
-_OUTSTANDING = 1_000  # subscriptions that are told and not yet settled
+_OUTSTANDING = 1_000  # subscriptions that are sent and not yet settled
 _SHOWN = 10
-_ANSWER = 2.0  # seconds that another broker has to say how it stands
+_ANSWER = 2.0  # seconds that a broker has to report its state
 
 OpenClient = Callable[[], NetworkClient]
 
 
 @dataclass
 class NetworkFigures:
-    """What was counted since the service started."""
+    """Counts since the service started."""
 
     sent: int = 0
     arrived: int = 0
@@ -70,7 +70,7 @@ class NetworkFigures:
 
 
 class NetworkSide:
-    """Runs from `start` to `stop`. `advertise` is a filter: what it matches goes into the network; None: nothing."""
+    """Runs from `start` to `stop`. Events that match the filter `advertise` go into the network; none if it is None."""
 
     def __init__(
         self,
@@ -97,13 +97,13 @@ class NetworkSide:
     # --- its life ----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begin; the broker needn't be there yet."""
+        """Begin. The broker needn't be in reach yet."""
         self._loop = asyncio.get_running_loop()
         self._threads = [threading.Thread(target=self._run, name="network", daemon=True)]
         self._threads[0].start()
 
     async def stop(self) -> None:
-        """End. What hasn't left waits on disk."""
+        """End. Events that haven't left yet wait on disk."""
         self._ending.set()
         self._more.set()
         if self._client is not None:
@@ -121,11 +121,11 @@ class NetworkSide:
         return self._sequence >= sequence or await asyncio.to_thread(wait)
 
     def wrap(self, mover: Mover) -> Mover:
-        """A mover that also keeps what is to go into the network."""
+        """A mover that also keeps the events that go into the network."""
         return _NetworkMover(self, mover)
 
     def state(self) -> dict[str, Any]:
-        """How it stands, for people."""
+        """The state of this side, as people see it."""
         figures, client = self.figures, self._client
         return {
             "name": self._name,
@@ -145,7 +145,7 @@ class NetworkSide:
         }
 
     def brokers(self) -> list[dict[str, Any]]:
-        """How the broker stands, and all that it can reach, as far as they answer: to be called in a thread."""
+        """The state of the broker and of all that it can reach, as far as they answer. To be called in a thread."""
         client = self._client
         if client is None:
             return []
@@ -185,11 +185,11 @@ class NetworkSide:
         return None
 
     def _again(self, work: Callable[[NetworkClient], None], client: NetworkClient) -> None:
-        """Whatever goes wrong is logged, and tried again."""
+        """Do work until the end. A failure is logged, and the work is tried again."""
         while not self._ending.is_set():
             try:
                 work(client)
-            except Exception as error:  # noqa: BLE001  a thread that ends would end what it does, silently
+            except Exception as error:  # noqa: BLE001  else the thread would end, and its work with it, silently
                 if self._ending.is_set():
                     return
                 self._complain(f"{type(error).__name__}: {error}")
@@ -225,7 +225,7 @@ class NetworkSide:
     def _tell_changes(
         self, client: NetworkClient, texts: Mapping[int, str], gone: Sequence[int]
     ) -> None:
-        """Tell what is new, then what is gone; return when the network has settled it."""
+        """Send new subscriptions, then the ids of ended ones; return when the network has settled all."""
         waiting: list[tuple[int, Future[bytes]]] = []
         self._db.note_told(texts.items())
         for sid, text in texts.items():
@@ -244,9 +244,8 @@ class NetworkSide:
             answer.result()
             self.figures.refusals.pop(sid, None)
             self.figures.problem = None
-        except (
-            NetworkError
-        ) as error:  # it doesn't fit the network's schema, perhaps: it is matched here only
+        except NetworkError as error:
+            # Perhaps it doesn't fit the network's schema: then it is matched here only.
             self.figures.refusals[sid] = str(error).splitlines()[0]
 
     def _note_settled(self, sequence: int) -> None:
@@ -257,7 +256,7 @@ class NetworkSide:
     # --- events that leave ---------------------------------------------------------------------------------
 
     def take(self, rows: Sequence[InboxRow]) -> None:
-        """Keep what was published here; it leaves in a thread of its own."""
+        """Keep the events that were published here; another thread sends them."""
         if self._advertise is None:
             return
         taken = self._db.taken
@@ -316,7 +315,7 @@ class NetworkSide:
             client.done(mail)
 
     def _enter(self, mail: ReceivedMail, place: MailPlace) -> MailPlace:
-        """Put mail into the inbox, once: the number that it has there follows from the mail's own."""
+        """Put mail into the inbox, once: its sequence number there follows from the mail's number."""
         foreign = [n for n, one in enumerate(mail.ids) if one[:_PREFIX] != self._own]
         self.figures.returned += len(mail.ids) - len(foreign)
         follows = mail.number == place.mail + 1
@@ -334,7 +333,7 @@ class NetworkSide:
                 self.figures.refused += len(foreign)
                 _log.warning("events of the network don't fit here: %s", error)
                 return skipped
-            except ProducerError as error:  # the inbox has forgotten, or knows better
+            except ProducerError as error:  # the inbox forgot it, or has a later epoch
                 epoch = max(epoch, error.epoch if isinstance(error, StaleEpoch) else 0) + 1
                 seq = 0
                 skipped = MailPlace(mail.number, epoch, -1)
@@ -353,7 +352,7 @@ class NetworkSide:
 
 
 class _NetworkMover:
-    """Keeps what goes into the network, then lets the mover behind take it."""
+    """Keeps the events that go into the network, then passes the rows to another mover."""
 
     def __init__(self, side: NetworkSide, mover: Mover) -> None:
         self._side, self._mover = side, mover

@@ -33,13 +33,13 @@ from penstock.server.publishing.published import DOCUMENTS, EVENTS, POSITION, TA
 from penstock.server.setting_parts import KafkaPart
 from penstock.server.settings import Settings
 
-_MOST_FILES = "2000"  # of a micro-batch: what a service brings after a while without Spark
+_MOST_FILES = "2000"  # of a micro-batch; many wait after a while without Spark
 _DOCUMENT = StructType([StructField("id", StringType()), StructField("document", StringType())])
 
 
 @dataclass(frozen=True)
 class ReportedSink:
-    """A sink, and a function that is called when it has written a micro-batch: before Spark commits that."""
+    """A sink that calls a function when it has written a micro-batch, before Spark commits the micro-batch."""
 
     sink: Sink
     written: Callable[[], object]
@@ -63,7 +63,7 @@ class ReportedSink:
 
 @dataclass(frozen=True)
 class PublishedPipelines:
-    """Makes pipelines of a service's settings, on a session.
+    """Makes the pipelines of a service from its settings, on a Spark session.
 
     `report` is called with the figures of each micro-batch, `written` when its notifications are in the feeds.
     """
@@ -76,12 +76,12 @@ class PublishedPipelines:
     written: Callable[[], object]
 
     def events(self, schema: str) -> Pipeline:
-        """Of the events, which have this schema (Spark's DDL), position and time included."""
+        """The pipeline of events. `schema` is Spark's DDL, position and time included."""
         pipeline = replace(self._pipeline(), events=self._source(EVENTS, schema))
         return replace(pipeline, event_id=POSITION, event_time=TIME)
 
     def tables(self) -> Pipeline:
-        """Of the tables of the registry's catalogue; those from elsewhere are read there."""
+        """The pipeline of the catalogue's tables. Tables whose changes come from elsewhere are read there."""
         catalog = self.registry.catalog
         assert catalog is not None, "asked before"
         elsewhere = self.settings.sources.tables
@@ -94,14 +94,14 @@ class PublishedPipelines:
         return replace(self._pipeline(), tables=sources, joins=joins, digests=None)
 
     def documents(self, format_: str) -> Pipeline:
-        """Of the documents in XML, or of those in JSON."""
+        """The pipeline of the documents in a format, XML or JSON."""
         views = ViewOptions(format=format_, feeding=self.settings.views.feeding)
         log = f"{DOCUMENTS}/{format_}"
         pipeline = replace(self._pipeline(), documents=self._source(log, _DOCUMENT), views=views)
         return replace(pipeline, **self._apart(format_))
 
     def beside(self) -> Pipeline:
-        """Of events and documents that aren't published here."""
+        """The pipeline of events and documents that aren't published here."""
         sources = self.settings.sources
         return replace(
             self._pipeline(),
@@ -135,7 +135,7 @@ class PublishedPipelines:
         )
 
     def _apart(self, name: str) -> dict[str, Any]:
-        """What a pipeline has for itself whose notifications are of a kind that another one has, too."""
+        """What a pipeline needs for itself, if another pipeline has notifications of the same kind."""
         return {
             "name": f"penstock {name}",
             "checkpoint": self._checkpoint(name),
@@ -145,7 +145,7 @@ class PublishedPipelines:
 
     def _sink(self, stream: str) -> Sink:
         feeds: Sink = FeedSink(self.settings.feeds_url, stream)
-        if not is_connect(self.spark):  # there it is written in another process
+        if not is_connect(self.spark):  # with Connect, another process writes
             feeds = ReportedSink(feeds, self.written)
         beside = [placed_apart(one, stream) for one in self.settings.sinks]
         return SeveralSinks((feeds, *beside)) if beside else feeds
@@ -159,12 +159,12 @@ class PublishedPipelines:
             return Source("kafka", schema=schema, options=_kafka_options(where, log))
         options = {"maxFilesPerTrigger": _MOST_FILES}
         folder = self.settings.folder / "published" / log
-        make_folder(folder)  # Spark reads no folder that isn't there
+        make_folder(folder)  # Spark can't read a folder that doesn't exist
         return Source("json", str(folder), schema=schema, options=options)
 
 
 def placed_apart(sink: Sink | SinkWhen, stream: str) -> Sink | SinkWhen:
-    """A sink for a pipeline of its own: files and tables in a folder belong to one pipeline, so it has one below it.
+    """A sink for one of several pipelines: a folder or table belongs to one pipeline, so this one gets a subfolder.
 
     >>> placed_apart(FileSink("notifications"), "xml").path
     'notifications/xml'
@@ -179,7 +179,7 @@ def placed_apart(sink: Sink | SinkWhen, stream: str) -> Sink | SinkWhen:
 
 
 def _kafka_options(part: KafkaPart, log: str) -> Mapping[str, str]:
-    """Those of Spark's reader: of a log whose records are written in transactions, from its beginning."""
+    """Options of Spark's reader, which reads a log from its beginning, and only committed transactions."""
     return {
         "kafka.bootstrap.servers": part.servers,
         "subscribe": topic_of(part.topic, log),

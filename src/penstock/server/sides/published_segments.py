@@ -1,4 +1,4 @@
-"""The segments of all logs, deleted when Spark has read them for good and the inbox has let go of them."""
+"""Deletes the segments of all logs, once Spark has read them for good and the inbox has released their rows."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -7,7 +7,7 @@ from penstock.server.publishing.sealed_segments import delete_segments
 from penstock.server.sides.read_segments import ReadSegments
 
 _QUERIES = ("published/events", "published/tables", "xml/documents", "json/documents")
-"""Where, below the folder of checkpoints, queries over segments have theirs."""
+"""The checkpoints of queries over segments, below the folder of all checkpoints."""
 
 
 class PublishedSegments:
@@ -19,7 +19,7 @@ class PublishedSegments:
         self._read: dict[Path, set[str]] = defaultdict(set)
 
     def delete(self, released: int) -> int:
-        """Delete those that can go; how many there were. `released`: up to where the inbox has let go."""
+        """Delete the segments that can go; returns how many. The inbox has released rows up to `released`."""
         for query in self._queries:
             for path in query.new():
                 if path.is_relative_to(self._root):

@@ -1,11 +1,11 @@
-"""Which segments Spark has read for good: what its checkpoint says of the micro-batches that it has committed.
+"""Finds the segments that Spark has read for good, from the micro-batches that its checkpoint has as committed.
 
-    offsets/17      of each source, up to where micro-batch 17 goes: {"logOffset": 17}
-    commits/17      it is delivered
+    offsets/17      for each source, how far micro-batch 17 reads it: {"logOffset": 17}
+    commits/17      micro-batch 17 is delivered
     sources/0/17    the files that this source has listed under its number 17
 
-A file that is listed under a number up to that of the last commit is never read again, and may be deleted. Spark's own
-`cleanSource` knows nothing of the inbox, and forgets files when it is stopped.
+A file that is listed under a number up to the `logOffset` of the last committed micro-batch is never read again, and
+may be deleted. Spark's own `cleanSource` doesn't know the inbox, and forgets files when it is stopped.
 """
 
 import json
@@ -19,14 +19,14 @@ _HEADER = 2  # lines of a file of offsets before those of sources: version, sett
 
 
 class ReadSegments:
-    """Follows the checkpoint of one query; remembers how far it has told."""
+    """Follows the checkpoint of one query, and remembers which files it has returned."""
 
     def __init__(self, checkpoint: Path) -> None:
         self._checkpoint = checkpoint
         self._told: dict[int, int] = {}
 
     def new(self) -> list[Path]:
-        """The files that were committed since it was last asked."""
+        """The files that were committed since the last call."""
         found: list[Path] = []
         for source, upto in enumerate(self._committed()):
             if upto is None or upto <= self._told.get(source, -1):
@@ -37,7 +37,7 @@ class ReadSegments:
         return found
 
     def _committed(self) -> list[int | None]:
-        """Of each source the number up to which files are read for good; None of one that has no files."""
+        """For each source, the number up to which its files are read for good; None if it doesn't read files."""
         last = max(_numbers(self._checkpoint / "commits"), default=None)
         if last is None:
             return []
@@ -58,7 +58,7 @@ def _log_offset(line: str) -> int | None:
 
 
 def _listed(folder: Path, after: int, upto: int) -> Iterator[Path]:
-    """The files that a source has listed under numbers after one and up to another."""
+    """The files that a source has listed under the numbers above `after`, up to `upto`."""
     logs = sorted(
         (int(name[1]), name[2] is not None)
         for path in folder.iterdir()
@@ -71,7 +71,7 @@ def _listed(folder: Path, after: int, upto: int) -> Iterator[Path]:
         path = folder / (f"{number}.compact" if whole else str(number))
         try:
             lines = path.read_text("utf-8").splitlines()[1:]
-        except FileNotFoundError:  # put together with others meanwhile
+        except FileNotFoundError:  # compacted with others meanwhile
             continue
         for line in lines:
             entry = json.loads(line)

@@ -1,15 +1,15 @@
-"""The process in which Spark matches what is published: a child of the service's, ended with it.
+"""The process in which Spark matches what is published: a child of the service, which ends with it.
 
-    told (stdin):     begin, with settings, trigger and schema · schema, a wider one · stop
+    orders (stdin):   begin, with settings, trigger and schema · schema, a wider one · stop
     reports (stdout): starting · running, with the version of the schema · written, something is in the feeds ·
                       batch, the figures of a micro-batch · failed, with the reason · stopped
 
-A query is started when there is something for it to read: that of the events when there is a schema, those of tables
-and documents when the first was published. With a wider schema the query of the events is started anew; the service
-holds back what needs it until this process reports that it runs with it.
+A query is started when it has something to read: that of the events when there is a schema, those of tables and
+documents when the first of them is published. With a wider schema the query of the events is started anew; the service
+holds back records that need the wider schema until this process reports that it runs with it.
 
-When stdin ends, the service is gone: this process kills Spark's JVM and ends at once. A micro-batch that was being
-worked on is replayed by the next one.
+When stdin ends, the service is gone: this process kills Spark's JVM and ends at once. The next process replays a
+micro-batch that wasn't finished.
 """
 
 import json
@@ -41,12 +41,12 @@ from penstock.server.settings import Settings, parse_settings
 from penstock.server.sides.published_pipelines import PublishedPipelines
 
 _LOOK = 0.1  # seconds between two looks at queries, and at logs that aren't read yet
-_AT_MOST = 30.0  # seconds that a micro-batch has when its query is stopped
+_AT_MOST = 30.0  # seconds that a micro-batch has to finish when its query is stopped
 _GONE = 3  # the exit code when the service has gone
 
 
 class Reports:
-    """What this process tells the service: a line of JSON each, whichever thread has something to tell."""
+    """Sends reports to the service, a line of JSON each. Any thread may send one."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out, self._lock = out, threading.Lock()
@@ -62,7 +62,7 @@ class Reports:
 
 
 class Orders:
-    """What the service tells this process, read by a thread of its own."""
+    """The orders of the service, read by a thread of its own."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._orders: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
@@ -86,7 +86,7 @@ class Orders:
 
 
 class SparkChild:
-    """Runs pipelines as it is told."""
+    """Runs pipelines as the service orders."""
 
     def __init__(self, orders: Orders, reports: Reports) -> None:
         self._orders, self._reports = orders, reports
@@ -95,7 +95,7 @@ class SparkChild:
         self._version = 0
 
     def run(self) -> None:
-        """From the first order to the last."""
+        """Run from the first order to the last."""
         begin = self._orders.next()
         assert begin is not None, "the first order comes, or this process is ended"
         settings = parse_settings(begin["settings"])
@@ -123,7 +123,7 @@ class SparkChild:
                 self._stop_all()
 
     def _serve(self, made: PublishedPipelines) -> None:
-        """Run queries as logs appear, until it is told to stop, or one fails."""
+        """Run queries as logs appear, until the order to stop, or until one fails."""
         if made.settings.spark.master.startswith("local"):
             _warm_up(made.spark)
         self._start_new(made)
@@ -141,7 +141,7 @@ class SparkChild:
             self._start_new(made)
             for name, running in self._running.items():
                 if not running.is_active:
-                    running.await_termination()  # raises why
+                    running.await_termination()  # raises the reason
                     raise PenstockError(f"the query of {name} has ended")
 
     def _drain(self, made: PublishedPipelines) -> None:
@@ -197,21 +197,21 @@ class SparkChild:
             self._stop(name)
 
 
-# --- what it finds --------------------------------------------------------------------------------
+# --- its surroundings --------------------------------------------------------------------------------
 
 
 def _session(settings: Settings) -> SparkSession:
     config = {
         "spark.sql.streaming.fileSource.log.compactInterval": "100",
         "spark.sql.streaming.metricsEnabled": "false",
-        "spark.ui.showConsoleProgress": "false",  # which would be in the log
+        "spark.ui.showConsoleProgress": "false",  # it would go to the log
         **settings.spark.config,
     }
     return local_session(settings.spark.master, "penstock", config)
 
 
 def _warm_up(spark: SparkSession) -> None:
-    """Start Python workers, and load what they load, so that the first event doesn't wait for it."""
+    """Start Python workers and have them load their modules, so that the first event doesn't wait for that."""
     with Subscriptions() as subscriptions:
         subscriptions.subscribe("nobody", "a > 5 AND b = 'x'")
         frame = spark.range(2).selectExpr("CAST(id AS double) AS a", "'x' AS b").repartition(2)
@@ -223,7 +223,7 @@ def _jvm_of(spark: SparkSession) -> "subprocess.Popen[bytes] | None":
 
 
 def _reason(error: Exception, jvm: "subprocess.Popen[bytes] | None") -> str:
-    """Why this process ends. Of a JVM that is gone, Python only knows that nobody answers."""
+    """Why this process ends. If the JVM is gone, Python's own error only says that nobody answers."""
     if jvm is not None and jvm.poll() is not None:
         return f"Spark's JVM has ended with code {jvm.returncode}"
     return str(error) if isinstance(error, PenstockError) else cause(error)
@@ -240,7 +240,7 @@ def _has_tables(settings: Settings) -> bool:
 
 
 def main() -> None:
-    """Standard output is for reports; what others print there goes to the log, which is standard error."""
+    """Run the child. Standard output is for reports; what others print there goes to the log, standard error."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     logging.basicConfig(

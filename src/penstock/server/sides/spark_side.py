@@ -4,8 +4,8 @@
                ▲                          │
                └── version of the schema ─┘
 
-Records that need a wider schema than the one that Spark matches with wait in the inbox: the child starts its query anew
-with the wider one, and then the gate lets them through (`runs_with`). So none is ever read with attributes missing.
+Records that need a wider schema than Spark matches with wait in the inbox. The child starts its query anew with the
+wider schema, and then the gate lets them through (`runs_with`). So no record is ever read with attributes missing.
 """
 
 import asyncio
@@ -23,9 +23,7 @@ from penstock.server.sides.supervising import Supervised
 _log = logging.getLogger("penstock.server")
 
 COMMAND = (sys.executable, "-m", "penstock.server.sides.spark_child")
-_HOPELESS = (
-    4  # failed starts in a row after which it is said that it has failed; it is tried further
-)
+_HOPELESS = 4  # failed starts in a row after which the phase is "failed"; further starts are tried
 _STOP_WITHIN = 60.0  # seconds
 
 SchemaNow = Callable[[], tuple[int, str | None]]
@@ -33,7 +31,7 @@ SchemaNow = Callable[[], tuple[int, str | None]]
 
 
 class SparkSide:
-    """Keeps the child process with Spark, and tells of it.
+    """Keeps the child process with Spark running, and reports its state.
 
     `committed` is called when notifications are in the feeds, `widened` when Spark matches with another schema.
     """
@@ -53,7 +51,7 @@ class SparkSide:
         self._phase: Phase = "starting"
         self._reason: str | None = None
         self._restarts = 0
-        self._told = 0  # the version that the child was last told
+        self._told = 0  # the last version that was sent to the child
         self._about: Mapping[str, Any] = {}
         self._is_ready = asyncio.Event()
         self._child = Supervised(
@@ -66,7 +64,7 @@ class SparkSide:
 
     @property
     def pid(self) -> int | None:
-        """Of the child process."""
+        """The id of the child process."""
         return self._child.pid
 
     async def start(self) -> None:
@@ -88,7 +86,7 @@ class SparkSide:
         return True
 
     async def follow(self, sequence: int, timeout: float) -> bool:
-        """A micro-batch looks at the registry after its records are listed, so all it takes is that Spark runs."""
+        """Wait until Spark runs. That is enough: a micro-batch looks at the registry after its records are listed."""
         return await self.ready(timeout)
 
     def runs_with(self, version: int) -> bool:
@@ -96,7 +94,7 @@ class SparkSide:
         return self._version >= version
 
     def take_schema(self) -> None:
-        """The schema has become wider: the child is told."""
+        """Send the schema to the child, after it has become wider."""
         version, text = self._schema()
         if version > self._told:
             self._told = version
@@ -119,7 +117,7 @@ class SparkSide:
         return list(self._figures.recent)
 
     async def stop(self) -> None:
-        """End after the micro-batches that are being worked on."""
+        """End after the current micro-batches."""
         self._phase = "stopped"
         self._is_ready.clear()
         await self._child.stop({"do": "stop"}, _STOP_WITHIN)

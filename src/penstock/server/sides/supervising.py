@@ -1,10 +1,10 @@
 """A child process that is kept running: started, listened to, started again when it ends, ended in order.
 
     parent ── JSON lines on its stdin ──▶ child ── JSON lines on its stdout ──▶ parent
-                                            └── whatever it says else ──▶ a log file
+                                            └── what it writes to stderr ──▶ a log file
 
-The child ends when its stdin does: whatever kills the parent, ends the child. It has a session of its own, so that
-Ctrl-C in a terminal reaches the parent alone, which then ends the child in order.
+The child ends when its stdin does, so whatever kills the parent ends the child, too. It has a session of its own, so
+that Ctrl-C in a terminal reaches the parent alone, which then ends the child in order.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from typing import Any
 _log = logging.getLogger("penstock.server")
 
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""Seconds before each further start, as long as none has come to run."""
-_LONG_LOG = 10_000_000  # bytes; a longer log is put aside, and the one that was aside deleted
+"""Seconds before each further start, until a child runs."""
+_LONG_LOG = 10_000_000  # bytes; a longer log is renamed, and replaces the one renamed before
 _LONGEST_LINE = 1 << 24
 
 
 class Supervised:
-    """A child process by its command. `hear` is called with each of its reports, `begin` with a new child to tell it
-    what to do, `ended` with the code of one that has ended unasked."""
+    """A child process, given by its command. `hear` is called with each of its reports, `begin` when a new child needs
+    orders, `ended` with the exit code, and the number of failures in a row, when a child has ended unasked."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Supervised:
 
     @property
     def pid(self) -> int | None:
-        """Of the child, if there is one."""
+        """The process id of the child, if there is one."""
         process = self._process
         return None if process is None or process.returncode is not None else process.pid
 
@@ -55,22 +55,22 @@ class Supervised:
         self._running = asyncio.create_task(self._run(), name="supervised child")
 
     def tell(self, message: Mapping[str, Any]) -> None:
-        """Send the child a message; without effect if there is none, `begin` tells the next one."""
+        """Send the child a message. If there is no child, the message is dropped: `begin` informs the next child."""
         process = self._process
         if process is not None and process.stdin is not None and not process.stdin.is_closing():
             process.stdin.write(json.dumps(message, default=str).encode() + b"\n")
 
     def is_well(self) -> None:
-        """The child has come to run: the next start, if one is needed, doesn't wait long."""
+        """Note that the child runs: the next start, if one is needed, doesn't wait long."""
         self._failures = 0
 
     async def wait(self) -> None:
-        """Until the child has ended and isn't started again."""
+        """Wait until the child has ended and isn't started again."""
         if self._running is not None:
             await asyncio.shield(self._running)
 
     async def stop(self, message: Mapping[str, Any], seconds: float) -> None:
-        """Ask the child to end; if it takes too long, end it."""
+        """Ask the child to end; if it takes too long, kill it."""
         self._stopping.set()
         self.tell(message)
         if self._running is None:
@@ -96,7 +96,7 @@ class Supervised:
                 await asyncio.wait_for(self._stopping.wait(), pause)
 
     async def _live(self) -> int:
-        """One child, from its start to its end; its exit code."""
+        """Run one child, from its start to its end; returns its exit code."""
         with _open_log(self._log_path) as log:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -112,7 +112,7 @@ class Supervised:
             assert process.stdout is not None, "a pipe"
             async for line in process.stdout:
                 self._take(line)
-        except ValueError:  # a line that is too long: no report of ours
+        except ValueError:  # a line that is too long isn't a report
             _log.warning("Spark's process sends what isn't a report: it is started again")
             self._kill()
         finally:
@@ -133,7 +133,7 @@ class Supervised:
     def _kill(self) -> None:
         if (pid := self.pid) is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, 9)  # its session, Spark's JVM too
+                os.killpg(pid, 9)  # its whole session, with Spark's JVM
 
 
 def _open_log(path: Path) -> Any:

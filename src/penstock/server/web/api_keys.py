@@ -2,14 +2,14 @@
 
     pk_<name>_<43 characters of 256 random bits>
 
-A key is shown once, when it is made. `service.db` has its SHA-256, its name, its scopes, and the subscriber that it is
-bound to, if it is: then it speaks for that subscriber only. As for tickets (`registry.tickets`), a slow password hash
-would add nothing to 256 random bits.
+A key is shown once, when it is made. `service.db` has its SHA-256, its name and its scopes. A key may be bound to a
+subscriber: then it speaks for that subscriber only. As for tickets (`registry.tickets`), a slow password hash would add
+nothing to 256 random bits.
 
 | scope | allows |
 |---|---|
 | `publish` | to publish events, changes of tables and documents |
-| `subscribe` | to subscribe and to check texts; bound to a subscriber: to list, read and change all that it has |
+| `subscribe` | to subscribe and to check texts; if bound, to list, read and change its subscriber's subscriptions |
 | `metrics` | to read metrics and the service's state |
 | `admin` | everything, for every subscriber |
 """
@@ -37,7 +37,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS api_keys (
   name TEXT PRIMARY KEY, hash BLOB NOT NULL, scopes TEXT NOT NULL, subscriber TEXT, created INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID"""
 _NOBODY = bytes(32)
-_FRESH = 1.0  # seconds after which keys are read anew: a key that was removed is good for so long
+_FRESH = 1.0  # seconds after which keys are read anew: a removed key still works for so long
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ApiKey:
     created: datetime
 
     def allows(self, scope: str) -> bool:
-        """Whether something may be done that needs a scope.
+        """Whether the key allows what needs a scope.
 
         >>> ApiKey("ops", frozenset({"admin"}), None, datetime.now(UTC)).allows("publish")
         True
@@ -77,7 +77,7 @@ class ApiKeys:
 
     @property
     def open_to_all(self) -> bool:
-        """Whether there are no keys, and there were none at the start. (Removing the last one opens nothing.)"""
+        """Whether there are no keys, and there were none at the start. (Removing the last key doesn't open it.)"""
         return self._began_open and not self._by_name
 
     def any(self) -> bool:
@@ -86,7 +86,7 @@ class ApiKeys:
 
     @property
     def is_stale(self) -> bool:
-        """Whether `refresh` would read them: it blocks for a moment, so a thread should."""
+        """Whether `refresh` would read the keys. That blocks for a moment, so call it in a thread."""
         return self._clock() - self._read_at > _FRESH
 
     def refresh(self) -> None:
@@ -95,14 +95,14 @@ class ApiKeys:
             self._read()
 
     def find(self, key: str) -> ApiKey | None:
-        """The key that somebody shows, if it is one."""
+        """The key with this text; None if there is no such key."""
         match = _KEY.fullmatch(key)
         found = None if match is None else self._by_name.get(match[1])
         same = hmac.compare_digest(_hash(key), _NOBODY if found is None else found[1])
         return found[0] if found is not None and same else None
 
     def add(self, name: str, scopes: Iterable[str], subscriber: str | None = None) -> str:
-        """Make a key. What is answered is shown this once."""
+        """Make a key. Its text is returned here, and never shown again."""
         wanted = frozenset(scopes)
         if not _NAME.fullmatch(name):
             raise PenstockError(
@@ -128,7 +128,7 @@ class ApiKeys:
         return key
 
     def remove(self, name: str) -> None:
-        """Remove a key: whoever has it is refused within a second."""
+        """Remove a key: it is refused within a second."""
         with self._database.writing() as connection:
             if not connection.execute("DELETE FROM api_keys WHERE name = ?", (name,)).rowcount:
                 raise PenstockError(f"there is no key {name!r}: 'penstock keys list' shows them")

@@ -1,6 +1,6 @@
-"""What callers send and are sent, as types: requests are checked against them, OpenAPI is made of them.
+"""The types of requests and answers. Requests are checked against them, and OpenAPI is made from them.
 
-A request with a field that isn't known is refused: a misspelt `leese` must not mean the default.
+A request with an unknown field is refused: a misspelt `leese` must not mean the default.
 """
 
 from typing import Annotated, Any

@@ -2,7 +2,7 @@
 
     request ─▶ RequestLog (id, log, headers, errors) ─▶ CORS ─▶ route ─▶ who calls, how often ─▶ handler
 
-All routes stand in one table of operations, which OpenAPI is made of, too.
+All routes are made from one table of operations, and so is OpenAPI.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,7 +53,7 @@ _EXPOSED = (
     "Stream-Up-To-Date",
     "X-Request-Id",
 )
-"""Headers that web pages of other origins may read, if they may do anything."""
+"""Headers that web pages of other origins may read, if they may use the service at all."""
 
 
 def create_app(parts: Parts, pages: Iterable[BaseRoute] = ()) -> Starlette:
@@ -109,7 +109,7 @@ def create_app(parts: Parts, pages: Iterable[BaseRoute] = ()) -> Starlette:
 
 
 class _Resource:
-    """What has a path: the operations on it, by method. Who may do what is looked at here, and nowhere before."""
+    """The operations on one path, by method. Permissions are checked here, and nowhere before."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class _Resource:
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
-    """No route has this path, or a page's route not this method."""
+    """No route has this path, or the route of a page doesn't take this method."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         raise Problem("method-not-allowed", "this can't be done here", headers=error.headers)
@@ -162,7 +162,7 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 
 def _openapi(operations: list[Operation]) -> Operation:
-    """The description of all, itself included."""
+    """The operation that answers with the description of all operations, itself included."""
     shown = b""
 
     async def openapi(call: Call) -> Response:

@@ -1,11 +1,11 @@
-"""Who calls: by a key, by a ticket, or as nobody in particular; and what they may do.
+"""Identifies the caller of a request, by a key, by a ticket or by neither, and checks what the caller may do.
 
 `Authorization: Bearer …` carries a key (`pk_…`) or a ticket (64 hexadecimal digits). Browsers' `EventSource` can't send
-headers, so feeds take `?ticket=` as well; logs never have it.
+headers, so feeds take `?ticket=` as well; logs never show it.
 
-A service without keys is open to all who reach it, and listens on loopback only. There the enemy is a web page in a
-browser on the same machine: so its requests are refused if they come from another site (`Sec-Fetch-Site`) or by a name
-that isn't loopback's (DNS rebinding).
+A service without keys is open to everybody who reaches it, and listens on loopback only. There the danger is a web page
+in a browser on the same machine. So requests are refused if they come from another site (`Sec-Fetch-Site`), or under a
+host name that isn't loopback's (DNS rebinding).
 """
 
 import re
@@ -23,27 +23,27 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 
 @dataclass(frozen=True)
 class Caller:
-    """Whoever makes a request. `ticket` is what they show for a subscription, true or false."""
+    """The caller of a request. `ticket` is the ticket that they show; it isn't checked yet."""
 
     key: ApiKey | None
     ticket: str | None
     address: str
     everything: bool = False
-    """Of a service that is open to all."""
+    """Whether the service is open to all."""
 
     @property
     def name(self) -> str:
-        """What logs and limits call them."""
+        """The caller's name in logs and for limits."""
         return self.address if self.key is None else f"key {self.key.name}"
 
     @property
     def subscriber(self) -> str | None:
-        """The only subscriber that they speak for, if there is one."""
+        """The only subscriber that the caller speaks for; None if the key isn't bound to one."""
         return None if self.key is None else self.key.subscriber
 
     @property
     def is_admin(self) -> bool:
-        if self.ticket is not None:  # who shows a ticket wants it looked at
+        if self.ticket is not None:  # a ticket that is shown must be checked
             return False
         return self.everything or (self.key is not None and self.key.allows("admin"))
 
@@ -51,7 +51,7 @@ class Caller:
         return self.everything or (self.key is not None and self.key.allows(scope))
 
     def require(self, scope: str) -> None:
-        """A problem unless they have a scope."""
+        """Raise a Problem unless the caller has a scope."""
         if self.allows(scope):
             return
         if self.key is None:
@@ -64,7 +64,7 @@ class Caller:
         )
 
     def require_subscriber(self, subscriber: str) -> None:
-        """A problem unless they may speak for a subscriber. It is the same for all that aren't theirs."""
+        """Raise a Problem unless the caller may speak for a subscriber. It is the same for all other subscribers."""
         if self.subscriber not in (None, subscriber):
             raise Problem(
                 "forbidden", f"this key speaks for the subscriber {self.subscriber!r} only"
@@ -72,7 +72,7 @@ class Caller:
 
 
 def identify(request: Request, keys: ApiKeys, hosts: tuple[str, ...] = ()) -> Caller:
-    """Whoever makes a request. A problem if what they show is neither a key that is there nor like a ticket."""
+    """The caller of a request. Raises a Problem for credentials that are neither a known key nor like a ticket."""
     address = request.client.host if request.client is not None else "unknown"
     shown = _bearer(request)
     everything = keys.open_to_all
@@ -106,7 +106,7 @@ def _bearer(request: Request) -> str | None:
 
 
 def _check_site(request: Request, hosts: tuple[str, ...]) -> None:
-    """Keep web pages of others out of a service that asks nobody for a key."""
+    """Keep web pages of other sites out of a service without keys."""
     host = request.headers.get("host", "")
     name = re.sub(r":\d*\Z", "", host).lower()
     if name and name not in hosts and not _LOOPBACK.fullmatch(name):

@@ -1,6 +1,6 @@
-"""Feeds as server-sent events, in the two forms that readers want.
+"""Feeds as server-sent events, in two forms.
 
-`live=sse`, as Durable Streams §5.7 has it: batches in `data` events, after each a `control` event with the next offset.
+`live=sse`, as in Durable Streams §5.7: batches in `data` events, after each a `control` event with the next offset.
 
     event: data                                        event: control
     id: 0000000000000043                               data: {"streamNextOffset":"0000000000000043",…,"upToDate":true}
@@ -13,9 +13,8 @@ next offset. When the connection breaks, the browser sends the last id as `Last-
     id: 0000000000000043
     data: {"id":"12-7",…}
 
-A stream is a coroutine with an offset. What it sends is bounded by `event_bytes`, and nothing more is read until the
-connection has taken that. It ends after `stream_seconds`, between two events; whoever reads on is asked for the ticket
-again.
+A stream is a coroutine with an offset. It sends at most `event_bytes` at a time, and reads no more until the connection
+has taken them. It ends after `stream_seconds`, between two events; a client that reads on must show its ticket again.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ _RETRY = 1000  # milliseconds after which a browser comes back
 
 @dataclass(frozen=True)
 class StreamWish:
-    """From where a stream begins, and in which form it is sent."""
+    """The offset at which a stream begins, and its form."""
 
     offset: int
     plain: bool
@@ -48,7 +47,7 @@ class StreamWish:
 
 
 class EventStream(Response):
-    """The answer that goes on, made anew for each request."""
+    """An answer that goes on. Each request has one of its own."""
 
     def __init__(
         self,
@@ -100,7 +99,7 @@ class EventStream(Response):
             try:
                 page = await self._reader.read(offset, self._limits.event_bytes)
             except (Problem, PenstockError):
-                return  # whoever comes back at this offset is told what is wrong
+                return  # a client that comes back at this offset gets the error
 
     async def _wait(self, offset: int, ends: float, send: Send) -> int | None:
         """Wait for more, with a sign of life now and then. None if the stream ends."""
@@ -124,7 +123,8 @@ def _protocol_events(page: FeedPage, wish: StreamWish, begun: bool) -> str:
 
 
 def _plain_events(page: FeedPage, wish: StreamWish, begun: bool) -> str:
-    """An event for each notification. All of one row but the last have the offset of the row: it is one step."""
+    """An event for each notification. Of those of one row, only the last has the offset after the row: a reader that is
+    cut off between them gets all of them again."""
     events = []
     for number, same in groupby(page.rows, lambda pair: pair[1].number):
         texts = [notification(row, sid) for sid, row in same]
@@ -133,6 +133,7 @@ def _plain_events(page: FeedPage, wish: StreamWish, begun: bool) -> str:
             events.append(f"id: {offset_text(after)}\ndata: {text}\n\n")
     if begun:
         return "".join(events)
-    if not events:  # an id at once: who is cut off before the first event comes back to here
+    if not events:
+        # An id at once: a reader that is cut off before the first event comes back to here.
         events = [f"id: {offset_text(page.next)}\n\n"]
     return f"retry: {_RETRY}\n\n" + "".join(events)

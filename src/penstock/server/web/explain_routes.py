@@ -1,7 +1,7 @@
 """Routes that answer questions: is this text right, and why did I get this event, or why didn't I?
 
-Both take the processor for a while, so they run one after the other in a thread of their own, and try a text on so many
-recent events only.
+Both need the processor for a while. So they run one after the other in a thread of their own, and a text is tried on a
+limited number of recent events.
 """
 
 import time
@@ -67,11 +67,11 @@ _TO_EXPLAIN = {
         for name, schema in (("event", _EVENT), ("position", _RECENT))
     ]
 }
-"""`EventToExplain`, but that it says that there is one of the two."""
+"""The schema of `EventToExplain`. Unlike the type, it says that exactly one of the two is given."""
 
 
 async def check(call: Call) -> Response:
-    """What a text is, and which events of the last minute it matches."""
+    """Check a text, and find the events of the last minute that it matches."""
     text = (await call.read(TextToCheck)).subscription
     check_text(text, call.limits)
     check_kind(text, call.parts.matching.state().kinds)
@@ -87,7 +87,7 @@ def _check(parts: Parts, text: str) -> CheckedText:
 
 
 def _try(parts: Parts, text: str) -> tuple[int, list[RecentEvent]]:
-    """On how many recent events a filter was tried, and those that match. None, if it calls operators."""
+    """How many recent events a filter was tried on, and those that match. It isn't tried if it calls operators."""
     schema = _schema(parts)
     if schema is None:
         return 0, []
@@ -108,7 +108,7 @@ def _try(parts: Parts, text: str) -> tuple[int, list[RecentEvent]]:
 
 
 async def explain(call: Call) -> Response:
-    """Which conditions of a subscription an event satisfies, and which not."""
+    """Say which conditions of a subscription an event satisfies, and which it doesn't."""
     wish = await call.read(EventToExplain)
     if (wish.event is UNSET) == (wish.position is UNSET):
         raise Problem("bad-json", "give one of event and position", pointer="")
@@ -142,7 +142,7 @@ def _explain(parts: Parts, found: Subscription, wish: EventToExplain) -> Explana
 
 
 def _published(parts: Parts, position: Any, kind: str) -> Any:
-    """What was published at a position, if it is of the kind that a subscription is told of."""
+    """The record at a position. Raises a Problem if a subscription of this kind isn't matched with it."""
     if int(position) != position:
         raise Problem("bad-json", "a position is a whole number", pointer="/position")
     found = find_record(parts.inbox, int(position))
@@ -173,7 +173,7 @@ def _schema(parts: Parts) -> Schema | None:
 
 
 def _schema_for(parts: Parts, text: str, event: dict[str, Any]) -> Schema:
-    """The schema of the events; while it is being learned, with what the text and the event are about."""
+    """The declared schema of the events. If it is learned, one that is guessed from the text and the event."""
     schema = _schema(parts)
     if schema is not None and parts.registry.schema is not None:
         return schema

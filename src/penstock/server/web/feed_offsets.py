@@ -1,8 +1,8 @@
-"""Offsets and cursors of feeds as the Durable Streams protocol has them (§6, §8.1).
+"""Offsets and cursors of feeds, as in the Durable Streams protocol (§6, §8.1).
 
 An offset is the number of a row, in 16 digits, so that offsets sort as texts. `-1` is the oldest that is kept, `now`
-the tail. A cursor is the number of an interval of 20 seconds: it makes a waiting client's next request another one to
-caches between, so that nobody is given the same old answer for ever.
+the tail. A cursor is the number of an interval of 20 seconds. It makes the next request of a waiting client differ from
+the last one, so that no cache on the way gives the same old answer for ever.
 """
 
 import random
@@ -22,7 +22,7 @@ _JITTER = 3_600  # seconds
 
 
 def offset_text(number: int) -> str:
-    """A number as callers see it.
+    """A row's number as an offset.
 
     >>> offset_text(42)
     '0000000000000042'
@@ -31,7 +31,7 @@ def offset_text(number: int) -> str:
 
 
 def read_offset(text: str, tail: int) -> int:
-    """The number of an offset, `OLDEST` for the oldest that is kept. A problem if it is none.
+    """The number of an offset, `OLDEST` for the oldest that is kept. Raises a Problem if the text isn't an offset.
 
     >>> read_offset("0000000000000042", 50), read_offset("-1", 50), read_offset("now", 50)
     (42, -1, 50)
@@ -50,12 +50,12 @@ def read_offset(text: str, tail: int) -> int:
 
 
 def is_now(text: str) -> bool:
-    """Whether an offset is the tail, whatever it is."""
+    """Whether an offset stands for the tail, wherever that is."""
     return text == _NOW
 
 
 def next_cursor(given: str | None, now: float | None = None) -> str:
-    """The cursor of an answer: it grows with the time, and beyond the one that was given.
+    """The cursor of an answer. It grows with time, and is larger than the one that the client gave.
 
     >>> next_cursor(None, now=1_728_432_000 + 65)
     '3'

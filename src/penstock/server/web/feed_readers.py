@@ -1,9 +1,9 @@
-"""What a reader of feeds stands on: which subscriptions it reads, page after page, without missing one.
+"""Reads one feed, or all feeds of a subscriber as one, page after page, without missing a subscription.
 
-A reader of one feed has one subscription. A reader of all of a subscriber's feeds has those that there are, and there
-may be more at any time. A subscription is in the registry before the first row for it is in the store. So a page is
-read first, and then it is asked whether subscriptions have changed: if they haven't, none that the page should have is
-missing; if they have, it is read again with those that there are now.
+A reader of one feed has one subscription. A reader of all feeds of a subscriber has the current ones, and there may be
+more at any time. A subscription is in the registry before the first row for it is in the store. So a page is read
+first, and then the registry is asked whether the subscriptions have changed. If they haven't, the page misses nothing;
+if they have, it is read again with the new ones.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ class FeedReader(Protocol):
     """Reads one feed, or several as one."""
 
     name: str
-    """What it reads, for entity tags."""
+    """The name of what it reads, for entity tags."""
 
     async def read(self, offset: int, most_bytes: int) -> FeedPage:
-        """A page. A problem if something that it should have was dropped."""
+        """Read a page. Raises a Problem if rows that it should have were dropped."""
 
     async def wait(self, offset: int, seconds: float) -> int | None:
-        """Wait for something at or above an offset: from where to read on; None if there is nothing in time."""
+        """Wait for a row at an offset or above. Returns where to read on; None if no row comes in time."""
 
 
 class OneFeed:
@@ -76,7 +76,7 @@ class SubscribersFeeds:
         return None
 
     async def _have_changed(self) -> bool:
-        """Whether there are others than when this was last asked."""
+        """Whether the subscriptions have changed since the last call."""
         before = self._ids
         self._sequence, self._ids = await self._threads.read(self._look)
         return self._ids != before

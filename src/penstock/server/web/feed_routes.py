@@ -1,8 +1,8 @@
 """Routes of feeds: the read path of the Durable Streams protocol (§5.4 to 5.7, 7.1, 8), and plain `EventSource`.
 
-What differs from a stream of the protocol: the next offset after a read that reaches the tail is the tail of all feeds,
-not only of this one (so a reader that hears nothing for a long time isn't behind); and an answer that reaches the tail
-may not be reused without asking (`no-cache`), since the next notification makes it stale.
+Two things differ from the protocol. After a read that reaches the tail, the next offset is the tail of all feeds, not
+only of this one: so a reader that gets nothing for a long time isn't behind. And caches may not reuse an answer that
+reaches the tail without asking (`no-cache`), since the next notification makes it stale.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _MODES = ("long-poll", "sse")
 
 
 async def one_feed(call: Call, live: LiveReads) -> Response:
-    """The feed of one subscription, for whoever has its ticket."""
+    """The feed of one subscription, for a caller who may see it."""
     found = await call.subscription()
     return await _feed(call, live, OneFeed(call.parts.hub, found.id))
 
@@ -63,7 +63,7 @@ async def _feed(call: Call, live: LiveReads, reader: FeedReader) -> Response:
             parameter="offset",
         )
     asked = given.get("offset", "-1")
-    read_offset(asked, 0)  # it must be one, although another counts
+    read_offset(asked, 0)  # it must be valid, even if Last-Event-ID counts instead
     said = asked if last is None else last
     tail = await call.threads.read(call.parts.feeds.tail) if is_now(said) else 0
     offset, cursor = read_offset(said, tail), given.get("cursor")
@@ -71,7 +71,7 @@ async def _feed(call: Call, live: LiveReads, reader: FeedReader) -> Response:
         return await _metadata(call)
     plain = mode is None and _wants_events(call.request.headers.get("accept", ""))
     if mode == "sse" or plain:
-        next_cursor(cursor)  # it must be one
+        next_cursor(cursor)  # it must be valid
         first = await reader.read(offset, call.limits.event_bytes)
         wish = StreamWish(offset, plain, cursor)
         return EventStream(reader, wish, call.limits, live, first)
@@ -129,7 +129,7 @@ def _progress(page: FeedPage) -> dict[str, str]:
 
 
 def _wants_events(accept: str) -> bool:
-    """Whether a plain `EventSource` asks, or whoever writes the same header."""
+    """Whether a plain `EventSource` asks, or another client with the same header."""
     wanted = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
     return _EVENTS in wanted and "application/json" not in wanted
 

@@ -1,11 +1,11 @@
 """Retries of `POST /v1/subscriptions` with the same `Idempotency-Key` make one subscription, and get the same answer.
 
-The answer has a ticket, which nobody keeps. So the ticket of such a request isn't random: it is an HMAC of the key with
-a secret of the service. `service.db` keeps hashes of keys and of requests, and which subscription came of it; whoever
-reads it can't work out a ticket without the key, and whoever guesses a key can't without the secret.
+The answer has a ticket, which isn't kept. So the ticket of such a request isn't random: it is an HMAC of the key with a
+secret of the service. `service.db` keeps hashes of keys and of requests, and the id of the subscription that was made.
+Somebody who reads it can't compute a ticket without the key, and somebody who guesses a key can't without the secret.
 
-The note of the subscription's id is written after the registry has it. A crash in between leaves a note without an id:
-the retry then looks through the subscriber's subscriptions for the one with that ticket.
+The id is noted after the registry has the subscription. After a crash in between, the id is missing: then the retry
+looks through the subscriber's subscriptions for the one with that ticket.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ class Once:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One of its attempts: the ticket of its subscription, the offset of the first one, what came of earlier ones."""
+    """One of its attempts: the ticket, the offset of the first attempt, the subscription that earlier ones made."""
 
     hash: bytes
     ticket: str
@@ -64,7 +64,7 @@ class IdempotencyKeys:
         self._secret = secret
 
     def begin(self, once: Once, tail: int) -> Attempt:
-        """Note a request, or find what came of it. A problem if the key was used for another one.
+        """Note a request, or find what it made before. Raises a Problem if the key was used for another request.
 
         `tail` is the offset from which a new subscription's feed is read.
         """
@@ -94,14 +94,14 @@ class IdempotencyKeys:
         return Attempt(hashed, ticket, offset, is_first, sid)
 
     def end(self, attempt: Attempt, sid: int) -> None:
-        """Note which subscription came of a request."""
+        """Note the subscription that a request made."""
         with self._database.writing() as connection:
             connection.execute(
                 "UPDATE idempotency_keys SET subscription = ? WHERE hash = ?", (sid, attempt.hash)
             )
 
     def forget(self, attempt: Attempt) -> None:
-        """Nothing came of a request: the key may be used again."""
+        """Forget a request that made nothing: its key may be used again."""
         with self._database.writing() as connection:
             connection.execute("DELETE FROM idempotency_keys WHERE hash = ?", (attempt.hash,))
 

@@ -1,4 +1,4 @@
-"""Lists: subscriptions, page by page, the tables that they may name, and what was told lately."""
+"""Routes that list: subscriptions, page by page; the tables that they may name; recent notifications."""
 
 import asyncio
 
@@ -87,12 +87,12 @@ async def _add_figures(call: Call, listed: list[ListedSubscription]) -> None:
 def _cost(call: Call, text: str) -> int:
     try:
         return call.parts.registry.check(text).cost
-    except PenstockError:  # it was taken before the schema or the limits were what they are
+    except PenstockError:  # it was accepted under another schema or other limits
         return 0
 
 
 async def list_tables(call: Call) -> Response:
-    """The catalogue: the tables that select-joins may name, and changes may be published of."""
+    """The catalogue: the tables that select-joins may name, and whose changes may be published."""
     call.query()
     catalog = call.parts.registry.catalog
     if catalog is None:
@@ -110,7 +110,7 @@ async def list_tables(call: Call) -> Response:
 
 
 async def recent_notifications(call: Call) -> Response:
-    """The newest of what subscribers were told, the newest first."""
+    """The most recent notifications, the newest first."""
     limit = call.number(call.query("limit"), "limit", _LISTED, _MOST_LISTED)
     rows = call.parts.hub.newest(limit)
     return answer(

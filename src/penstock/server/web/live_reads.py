@@ -1,6 +1,6 @@
-"""The reads that wait: how many there are, that they end when their reader goes, and when the service stops.
+"""Reads that wait: counts them, and ends them when their reader goes away or the service stops.
 
-A reader that goes away is only noticed by asking for it (`receive`): sending to nobody is no error.
+Only `receive` tells that a reader has gone away: sending to nobody isn't an error.
 """
 
 import asyncio
@@ -20,20 +20,20 @@ class LiveReads:
         self.modes: Counter[str] = Counter()
         """How many there are of each mode: long-poll, sse, plain."""
         self.sent = 0
-        """How many notifications readers were sent."""
+        """How many notifications were sent to readers."""
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def stop(self) -> None:
-        """End all of them, between two events, and those to come at once."""
+        """End all reads, between two events. Later ones end at once."""
         self.ended = True
         for task in self._tasks:
             task.cancel()
 
     @contextmanager
     def reading(self, mode: str, receive: Receive) -> Iterator[None]:
-        """While somebody reads. The block is left early, and quietly, when the reader goes or the service stops."""
+        """Read inside this block. It is left early, and quietly, when the reader goes away or the service stops."""
         task = asyncio.current_task()
         assert task is not None, "requests are tasks"
         gone = asyncio.create_task(_until_gone(receive, task))
@@ -43,7 +43,7 @@ class LiveReads:
             yield
         except asyncio.CancelledError:
             if not gone.done() and not self.ended:
-                raise  # somebody else wants it to end
+                raise  # something else has cancelled it
             task.uncancel()
         finally:
             self.modes[mode] -= 1

@@ -1,4 +1,4 @@
-"""The network of brokers, as the service's own broker and those that it reaches tell of themselves."""
+"""The state of the network, as the service's own broker and the brokers in its reach report it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""OpenAPI 3.1, made of the table of operations: what it promises is what the routes do."""
+"""OpenAPI 3.1, made from the table of operations, so that it describes what the routes do."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -100,7 +100,7 @@ def _problems(operation: Operation) -> dict[int, str]:
 
 
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
-    # {}: nobody is asked while there are no keys.
+    # {}: no credentials are needed while there are no keys.
     if operation.scope is None:
         return []
     if operation.scope == "ticket":

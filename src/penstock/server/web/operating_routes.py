@@ -1,4 +1,4 @@
-"""Routes for whoever runs the service: is it there, is it ready, how does it go, what came in, what went wrong."""
+"""Routes for operators of the service: is it alive, is it ready, figures, what was published, what went wrong."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -23,12 +23,12 @@ _QUANTILES = ("p50", "p95", "p99")
 
 
 async def alive(call: Call) -> Response:
-    """The process answers."""
+    """Say that the process answers."""
     return answer(Health("alive"))
 
 
 async def ready(call: Call) -> Response:
-    """What is published is matched."""
+    """Say whether what is published is matched."""
     state = call.parts.matching.state()
     if state.phase == "running":
         return answer(Health("ready"))
@@ -42,7 +42,7 @@ async def metrics(call: Call, figures: ServiceFigures) -> Response:
 
 
 async def status(call: Call) -> Response:
-    """How the service stands: for the dashboard, and for people."""
+    """The state of the service, for the dashboard and for people."""
     return answer(await call.threads.read(_status, call.parts))
 
 
@@ -61,7 +61,7 @@ def _status(parts: Parts) -> dict[str, Any]:
 
 
 async def recent(call: Call) -> Response:
-    """The newest of what was published, the newest first."""
+    """The most recent records, the newest first."""
     given = call.query("limit")
     limit = call.number(given, "limit", _SHOWN, _MOST_SHOWN)
     found = await call.threads.read(lambda: list(newest_records(call.parts.inbox, limit)))
@@ -69,7 +69,7 @@ async def recent(call: Call) -> Response:
 
 
 async def dead_letters(call: Call) -> Response:
-    """The newest dead letters, the newest first."""
+    """The most recent dead letters, the newest first."""
     given = call.query("limit")
     limit = call.number(given, "limit", _SHOWN, _MOST_SHOWN)
     folder = call.parts.settings.folder / "dead-letters"
@@ -77,7 +77,7 @@ async def dead_letters(call: Call) -> Response:
 
 
 def collect_figures(parts: Parts) -> Iterable[Metric]:
-    """What stores and the matching side know, in Prometheus' form."""
+    """The figures of the stores and of the matching side, in Prometheus' form."""
     state = parts.matching.state()
     running = state.phase == "running"
     yield _gauge("penstock_matching_running", "Whether what is published is matched", int(running))
@@ -157,7 +157,7 @@ def _counter(name: str, about: str, value: float) -> Metric:
 
 
 def operating_operations(figures: ServiceFigures) -> list[Operation]:
-    """The operations for whoever runs the service."""
+    """The operations for operators of the service."""
     limit = Parameter(
         "limit",
         "query",

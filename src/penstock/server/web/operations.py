@@ -25,7 +25,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Body:
-    """What a request carries: schemas or types by media type."""
+    """The body of a request: schemas or types by media type."""
 
     content: Mapping[str, Any]
     required: bool = True

@@ -1,10 +1,10 @@
-"""Errors as problem details (RFC 9457): what every answer that is none looks like.
+"""Errors as problem details (RFC 9457): the form of every answer that is an error.
 
     {"type": "urn:penstock:problem:invalid-subscription", "title": "The subscription can't be read", "status": 422,
      "detail": "unknown attribute 'prise'", "position": {"start": 0, "end": 5, "line": 1, "column": 1},
      "hint": "did you mean 'price'?"}
 
-`type` is what programs go by, `detail` what people read. `PROBLEMS` has all types there are; `docs/HTTP.md` lists them.
+Programs go by `type`, people read `detail`. `PROBLEMS` has all types; `docs/HTTP.md` lists them.
 """
 
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ class Problem(Exception):
         self.members = {name: value for name, value in members.items() if value is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON.
+        """The problem details, for JSON.
 
         >>> Problem("gone", "dropped", earliest="5").to_dict()["earliest"]
         '5'
@@ -101,11 +101,11 @@ NOBODY_HERE = (
     "no live subscription has this id and ticket: check both; if its lease has ended, subscribe again. "
     "With a key, it may be another subscriber's"
 )
-"""One answer to whoever asks for a subscription that isn't there, or isn't theirs."""
+"""The same answer whether a subscription doesn't exist or belongs to somebody else."""
 
 
 def problem_of(error: PenstockError) -> Problem:
-    """What an error of Penstock's is to whoever asked.
+    """The problem that a caller gets for an error of Penstock's.
 
     >>> found = problem_of(FilterError("prise > 5", "unknown attribute 'prise'", 0, 5, hint="did you mean 'price'?"))
     >>> found.status, found.members["position"], found.members["hint"]
@@ -120,7 +120,7 @@ def problem_of(error: PenstockError) -> Problem:
             return Problem("not-found", NOBODY_HERE)
         case LeaseError() | SchemaError():
             return Problem("invalid-value", str(error))
-        case RegistryError():  # what it says is for whoever runs the service: it is logged
+        case RegistryError():  # its text is for operators: it is logged
             said = "the registry can't be read or written at the moment: try again"
             return Problem("unavailable", said, headers={"Retry-After": "5"})
     return Problem("invalid-value", str(error))

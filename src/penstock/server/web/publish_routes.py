@@ -1,4 +1,4 @@
-"""Routes of publishing: events, changes of tables, documents. What is answered with 202 is on disk, to be matched."""
+"""Routes of publishing: events, changes of tables, documents. The answer 202 means: on disk, and will be matched."""
 
 import re
 import time
@@ -112,7 +112,7 @@ def _skips(given: Any) -> bool:
 
 
 def _producer(call: Call) -> Producer | None:
-    """Who publishes, if they say so: all three headers, or none."""
+    """The producer that the headers name; None without them. All three headers are given, or none."""
     found = [call.request.headers.get(name) for name in _PRODUCER]
     if found == [None, None, None]:
         return None

@@ -1,7 +1,7 @@
-"""How much each caller asks for: a bucket of tokens per key or address, and how many connections an address has.
+"""Limits what callers ask for: a bucket of tokens per key or address, and a number of connections per address.
 
-A bucket is two numbers. There are at most so many of them: the one that was used longest ago makes room, and it is full
-by then or nobody is hurt by a full one.
+A bucket is two numbers. When there are too many buckets, the one that was used longest ago is dropped. A caller who
+comes back then gets a full bucket, which does no harm.
 """
 
 import time
@@ -14,7 +14,7 @@ _MOST = 100_000  # callers that are remembered
 
 
 class RequestRates:
-    """Lets so many requests of each caller pass in a second, and `burst` of them at once.
+    """Lets `per_second` requests of each caller pass in a second, and `burst` of them at once.
 
     >>> rates = RequestRates(1, burst=2, clock=lambda: 0.0)
     >>> [rates.seconds_to_wait("alice") for _ in range(3)]
@@ -28,7 +28,7 @@ class RequestRates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def seconds_to_wait(self, caller: str) -> float:
-        """Take a token of a caller; if there is none, in how many seconds there will be."""
+        """Take a token of a caller. Returns 0, or the seconds until there will be one."""
         now = self._clock()
         left, at = self._buckets.pop(caller, (float(self._burst), now))
         left = min(self._burst, left + (now - at) * self._rate)
@@ -39,7 +39,7 @@ class RequestRates:
         return 0.0 if enough else (1 - left) / self._rate
 
     def check(self, caller: str) -> None:
-        """A problem if a caller has to wait."""
+        """Raise a Problem if a caller has to wait."""
         wait = self.seconds_to_wait(caller)
         if wait:
             raise Problem(
@@ -63,7 +63,7 @@ class ConnectionCounts:
         self.total = 0
 
     def enter(self, address: str) -> bool:
-        """Count a connection, if there may be one more."""
+        """Count a new connection. False if there may be no more."""
         if self.total >= self._most or self._counts[address] >= self._per_address:
             return False
         self._counts[address] += 1
@@ -71,7 +71,7 @@ class ConnectionCounts:
         return True
 
     def leave(self, address: str) -> None:
-        """One less."""
+        """Count the end of a connection."""
         self.total -= 1
         self._counts[address] -= 1
         if not self._counts[address]:

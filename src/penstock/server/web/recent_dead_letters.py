@@ -40,7 +40,7 @@ def _files(folder: Path) -> Iterator[tuple[int, str]]:
             path = os.path.join(place, name)
             try:
                 yield os.stat(path).st_mtime_ns, path
-            except FileNotFoundError:  # swept away meanwhile
+            except FileNotFoundError:  # deleted meanwhile
                 continue
 
 

@@ -1,4 +1,4 @@
-"""What was published lately, as the inbox still has it in memory: to look at, to try texts on, to explain."""
+"""Recent records, as the inbox still has them in memory: to be shown, to try texts on, to be explained."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from penstock.server.web.api_types import RecentEvent
 def newest_records(
     inbox: Inbox, most: int, log: str | None = None, within: timedelta | None = None
 ) -> Iterator[RecentEvent]:
-    """The newest records, the newest first: of one log, or of all; of the last minute, say."""
+    """The most recent records, the newest first: of one log or of all, and not older than `within`."""
     after = None if within is None else datetime.now(UTC) - within
     for row in reversed(inbox.recent()):
         if log is not None and row.log != log:

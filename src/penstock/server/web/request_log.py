@@ -1,7 +1,7 @@
-"""Around every request: its id, its line in the log, its figures, headers of security, and errors as problem details.
+"""Wraps every request: gives it an id, a line in the log, figures and security headers; errors become problem details.
 
 A line of the log is one JSON object (`JsonLines` formats it). It has the path without the query, which may hold a
-ticket, and no header at all.
+ticket, and no headers.
 
     {"time": "2026-01-31T12:00:00.123456Z", "level": "info", "logger": "penstock.server.requests",
      "message": "GET /v1/feeds/7 200", "request_id": "…", "method": "GET", "path": "/v1/feeds/7",
@@ -32,11 +32,11 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-"""Of every answer that doesn't say otherwise. A page, such as the dashboard, has a policy of its own."""
+"""Headers of every answer that doesn't set them itself. A page, such as the dashboard, has a policy of its own."""
 
 
 class JsonLines(logging.Formatter):
-    """Records as lines of JSON: what `extra` says stands beside the message."""
+    """Formats log records as lines of JSON, with the fields of `extra` beside the message."""
 
     _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
@@ -86,7 +86,7 @@ class RequestLog:
             try:
                 await self._app(scope, receive, answer)
             except Exception as error:  # whatever it is, it is answered and logged
-                if status:  # half an answer is out: uvicorn closes the connection
+                if status:  # part of the answer is sent: uvicorn closes the connection
                     raise
                 problem = self._problem(error, request_id)
                 await problem.response()(scope, receive, answer)

@@ -1,7 +1,7 @@
-"""The service's figures for Prometheus: counted as things happen, or asked for when somebody looks.
+"""The service's figures for Prometheus: counted as things happen, or collected when they are read.
 
-What is counted here belongs to the process and begins at 0 when it starts. What stores and the matching side know is
-read by `SERVICE` collectors when `/metrics` is asked for.
+Counts belong to the process, and begin at 0 when it starts. The figures of the stores and of the matching side are
+collected whenever `/metrics` is read (`collect_from`).
 """
 
 from collections.abc import Callable, Iterable
@@ -56,7 +56,7 @@ class ServiceFigures:
         )
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count an answer. Only what the service knows is a label: a caller can't make new ones."""
+        """Count an answer. Labels are names that the service knows: a caller can't make new ones."""
         known = method if method in _METHODS else "other"
         self._requests.labels(known, route or "none", str(status)).inc()
         self._seconds.labels(route or "none").observe(seconds)
@@ -69,11 +69,11 @@ class ServiceFigures:
         self._publish_seconds.observe(seconds)
 
     def collect_from(self, collect: Callable[[], Iterable[Metric]]) -> None:
-        """Ask for these, too, whenever somebody looks."""
+        """Collect these figures, too, whenever figures are read."""
         self._registry.register(_Asked(collect))
 
     def text(self) -> bytes:
-        """All figures in Prometheus' format. It asks stores: for a thread."""
+        """All figures in Prometheus' format. It reads stores: to be called in a thread."""
         return generate_latest(self._registry)
 
 

@@ -1,4 +1,4 @@
-"""What the web side stands on. `service.Service` composes it; tests compose what they need."""
+"""The parts of a service that the web side uses. `service.Service` has them; tests compose those that they need."""
 
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +16,7 @@ from penstock.server.webhooks.webhook_delivery import WebhookDelivery
 
 
 class Placed(Protocol):
-    """Settings, as far as routes look at them."""
+    """The settings that routes use."""
 
     @property
     def folder(self) -> Path: ...

@@ -22,7 +22,7 @@ from penstock.server.web.http_settings import HttpLimits
 from penstock.server.web.idempotency import Attempt, IdempotencyKeys, Once
 from penstock.server.web.problems import Problem
 
-_REMEMBERED = 10_000  # subscribers whose subscriptions are counted
+_REMEMBERED = 10_000  # subscribers whose counts are kept
 _COUNTED_FOR = 60.0  # seconds
 
 
@@ -51,7 +51,7 @@ class Subscribing:
         """Subscribe; with `once`, only if an earlier attempt hasn't."""
         self._check(wish)
         checked = self._registry.check(wish.subscription)
-        # Whatever the feed gets of a subscription that isn't there yet, it gets at this offset or after it.
+        # The subscription isn't there yet: all its notifications will be at this offset or after it.
         tail = self._feeds.tail()
         if once is None:
             return self._add(wish, None, tail, checked)
@@ -102,7 +102,7 @@ class Subscribing:
         return Made(self._registry.authenticate(sid, shown), shown, tail, checked, is_new=True)
 
     def _count(self, subscriber: str) -> None:
-        """A problem if a subscriber has as many as are allowed. Counted anew once in a while, or before it refuses."""
+        """Raise a Problem if a subscriber has too many. The registry counts them now and then, and before a refusal."""
         most, now = self._limits.subscriptions, time.monotonic()
         count, at = self._counts.pop(subscriber, (most, float("-inf")))
         if count >= most or now - at > _COUNTED_FOR:
@@ -120,7 +120,7 @@ class Subscribing:
 
 
 def check_text(text: str, limits: HttpLimits) -> None:
-    """A problem if a text is longer than is allowed here."""
+    """Raise a Problem if a text is longer than is allowed here."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > limits.text_bytes:
         raise Problem(
@@ -131,7 +131,7 @@ def check_text(text: str, limits: HttpLimits) -> None:
 
 
 def check_kind(text: str, kinds: Sequence[str]) -> None:
-    """A problem if the matching side doesn't match what a text is: nobody would ever be notified."""
+    """Raise a Problem if the matching side doesn't match texts of this kind: nobody would ever be notified."""
     kind = kind_of(text).name
     if kind not in kinds:
         raise Problem(
@@ -142,7 +142,7 @@ def check_kind(text: str, kinds: Sequence[str]) -> None:
 
 
 def check_pace(pace: str, text: str) -> None:
-    """A problem if a subscription can't have a pace."""
+    """Raise a Problem if a subscription can't have a pace."""
     try:
         pace_text(pace, text)
     except RegistryError as error:
@@ -150,7 +150,7 @@ def check_pace(pace: str, text: str) -> None:
 
 
 def check_side(pace: str, side: str) -> None:
-    """A problem if the side that matches keeps to no pace."""
+    """Raise a Problem if the side that matches can't keep to a pace."""
     if side == "live":
         raise Problem(
             "invalid-value",
@@ -161,7 +161,7 @@ def check_side(pace: str, side: str) -> None:
 
 
 def check_metadata(metadata: dict[str, str]) -> None:
-    """A problem if metadata can't be kept."""
+    """Raise a Problem if metadata can't be kept."""
     try:
         metadata_text(metadata)
     except RegistryError as error:

@@ -1,4 +1,4 @@
-"""Routes of one subscription: subscribe, look, change, renew, cancel, resync."""
+"""Routes of one subscription: subscribe, show, change, renew, cancel, resync."""
 
 import time
 from functools import partial
@@ -37,7 +37,7 @@ from penstock.server.web.webhook_routes import begin_webhook, check_webhook, sho
 
 
 async def subscribe(call: Call, subscribing: Subscribing) -> Response:
-    """Make a subscription; with `Prefer: wait`, answer when all that is published afterwards meets it."""
+    """Make a subscription. With `Prefer: wait`, answer when all that is published afterwards is matched with it."""
     wish = await call.read(NewSubscription)
     call.caller.require_subscriber(wish.subscriber)
     side = call.parts.matching.state()
@@ -69,7 +69,7 @@ async def subscribe(call: Call, subscribing: Subscribing) -> Response:
 
 
 async def _follow(call: Call, sequence: int, wait: float) -> bool:
-    """Wait until what is published from now on meets a change of the registry: here, and in the network."""
+    """Wait until all that is published from now on, here and in the network, is matched as of a registry's change."""
     began = time.monotonic()
     if not await call.parts.matching.follow(sequence, wait):
         return False
@@ -80,7 +80,7 @@ async def _follow(call: Call, sequence: int, wait: float) -> bool:
 
 
 async def _begin(call: Call, wish: NewWebhook, made: Made) -> ShownWebhook:
-    """Post to the webhook of a new subscription; of a repeated request, to the one that the first had made."""
+    """Begin to post to the webhook of a new subscription. A repeated request gets the webhook of the first one."""
     before = None if made.is_new else await call.parts.webhooks.find(made.subscription.id)
     if before is not None:
         return shown_webhook(before, before.secret)
@@ -88,13 +88,13 @@ async def _begin(call: Call, wish: NewWebhook, made: Made) -> ShownWebhook:
 
 
 async def show(call: Call) -> Response:
-    """One's own subscription."""
+    """Show a subscription."""
     call.query()
     return answer(shown_subscription(await call.subscription()))
 
 
 async def change(call: Call) -> Response:
-    """Another text, other metadata."""
+    """Give a subscription another text, other metadata or another pace."""
     wish = await call.read(SubscriptionChange)
     before = await call.subscription()
     if wish == SubscriptionChange():
@@ -124,7 +124,7 @@ async def change(call: Call) -> Response:
 
 
 async def renew(call: Call) -> Response:
-    """A new lease, from now on."""
+    """Give a subscription a new lease, from now on."""
     wish = await call.read(Renewal, required=False)
     sid, ticket = (await call.subscription()).id, call.caller.ticket
     renewed = await call.threads.write(
@@ -134,7 +134,7 @@ async def renew(call: Call) -> Response:
 
 
 async def cancel(call: Call) -> Response:
-    """The end of a subscription."""
+    """End a subscription."""
     call.query()
     sid, ticket = (await call.subscription()).id, call.caller.ticket
     registry = call.parts.registry
@@ -143,7 +143,7 @@ async def cancel(call: Call) -> Response:
             await call.threads.write(registry.remove, sid)
         else:
             await call.threads.write(registry.unsubscribe, sid, ticket)
-    except (TicketError, UnknownSubscription):  # somebody else was quicker
+    except (TicketError, UnknownSubscription):  # it has ended meanwhile
         raise Problem("not-found", NOBODY_HERE) from None
     await call.parts.webhooks.remove(sid)
     return Response(status_code=204)
@@ -167,7 +167,7 @@ async def resync(call: Call) -> Response:
 
 
 def shown_subscription(found: Subscription) -> ShownSubscription:
-    """A subscription as whoever may see it sees it."""
+    """A subscription as it is shown to those who may see it."""
     return ShownSubscription(
         found.id,
         found.subscriber,

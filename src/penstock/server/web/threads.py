@@ -1,7 +1,8 @@
-"""Threads for what blocks: the registry, stores, compiling. A bounded number, and a bounded number of calls that wait.
+"""Threads for blocking calls: to the registry, to stores, to the compiler. Their number is bounded, and so is the
+number of calls that wait.
 
-Reads and writes have threads of their own: a writer waits for its turn while somebody loads a million subscriptions,
-and feeds are read meanwhile.
+Reads and writes have threads of their own: feeds can be read while a writer waits for somebody who loads a million
+subscriptions.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Where blocking calls run."""
+    """Runs blocking calls."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self._readers = ThreadPoolExecutor(limits.reading_threads, "penstock-read")
@@ -28,15 +29,15 @@ class Threads:
         self._room = threading.Semaphore(limits.waiting_calls)
 
     async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run what only reads."""
+        """Run a call that only reads."""
         return await self._run(self._readers, functools.partial(function, *args, **kwargs))
 
     async def write(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run what writes. It runs to its end also if nobody waits for it any more."""
+        """Run a call that writes. It runs to its end even if nobody waits for it any more."""
         return await self._run(self._writers, functools.partial(function, *args, **kwargs))
 
     async def work(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run what takes the processor for a while: one at a time, so that all else goes on."""
+        """Run a call that needs the processor for a while. One runs at a time, so that everything else goes on."""
         return await self._run(self._workers, functools.partial(function, *args, **kwargs))
 
     async def _run(self, pool: ThreadPoolExecutor, call: Callable[[], T]) -> T:
@@ -49,7 +50,7 @@ class Threads:
         except BaseException:
             self._room.release()
             raise
-        # Whoever waits may be gone before the call has ended: only its end makes room.
+        # The caller may have gone before the call has ended: only the end of the call makes room.
         future.add_done_callback(lambda _: self._room.release())
         return await asyncio.wrap_future(future)
 

@@ -1,4 +1,4 @@
-"""One call of the service: a request, who makes it, and what its handler asks of both."""
+"""One call of the service: a request and its caller, and what handlers read from both."""
 
 import asyncio
 import re
@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 _ID = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _WAIT = re.compile(r"\s*wait\s*=\s*\"?(\d{1,9})\"?\s*(;.*)?", re.IGNORECASE)
-_LINGER = 4  # times the largest body that is read and dropped, so that the answer is heard
+_LINGER = 4  # largest bodies: so much is read and dropped, so that the client gets the answer
 _PLACE = re.compile(r" - at `(?:key in )?\$?([^`]*)`")
 
 
 @dataclass(frozen=True)
 class Call:
-    """What a handler is given."""
+    """The argument of a handler."""
 
     request: Request
     parts: Parts
@@ -38,18 +38,18 @@ class Call:
     def limits(self) -> Any:
         return self.parts.http.limits
 
-    # --- who may ----------------------------------------------------------------------------------
+    # --- the subscription ----------------------------------------------------------------------------------
 
     @property
     def id(self) -> int:
-        """The subscription that the path names."""
+        """The id of the subscription that the path names."""
         found = read_id(self.request.path_params["id"])
         if found is None:
             raise Problem("not-found", NOBODY_HERE)
         return found
 
     async def subscription(self) -> Subscription:
-        """The subscription that the path names, if they may see it; else the answer that there is none."""
+        """The subscription that the path names, if the caller may see it; else a Problem, as if there were none."""
         return await self.threads.read(self._find, self.id)
 
     def _find(self, sid: int) -> Subscription:
@@ -67,7 +67,7 @@ class Call:
             raise Problem("not-found", NOBODY_HERE)
         return found
 
-    # --- what they say ----------------------------------------------------------------------------
+    # --- the request ----------------------------------------------------------------------------
 
     async def body(self) -> bytes:
         """The body, within the limits of size and time."""
@@ -105,7 +105,7 @@ class Call:
         return bytes(found)
 
     async def read(self, kind: type[T], required: bool = True) -> T:
-        """The body as JSON of some type. If none is required, an empty body is an empty object."""
+        """The body as JSON of some type. If it isn't `required`, an empty body is an empty object."""
         given = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
         body = await self.body()
         if required and not body:
@@ -127,7 +127,7 @@ class Call:
             raise Problem("bad-json", f"no JSON: {error}") from None
 
     def query(self, *names: str) -> Mapping[str, str]:
-        """The parameters that were given. A problem if one is unknown or given twice."""
+        """The parameters that were given. Raises a Problem if one is unknown or given twice."""
         found: dict[str, str] = {}
         for name, value in self.request.query_params.multi_items():
             if name not in names:
@@ -141,7 +141,7 @@ class Call:
         return found
 
     def number(self, given: Mapping[str, str], name: str, default: int, most: int) -> int:
-        """A parameter that is a number from 1 on."""
+        """A parameter that is a number from 1 to `most`."""
         if name not in given:
             return default
         if not re.fullmatch(r"[0-9]{1,19}", given[name]) or not 1 <= int(given[name]) <= most:
@@ -149,7 +149,7 @@ class Call:
         return int(given[name])
 
     def preferred_wait(self) -> int | None:
-        """The seconds of `Prefer: wait=…`. What can't be read is no preference (RFC 7240)."""
+        """The seconds of `Prefer: wait=…`. A preference that can't be read is ignored (RFC 7240)."""
         for header in self.request.headers.getlist("prefer"):
             for preference in header.split(","):
                 if found := _WAIT.fullmatch(preference):
@@ -169,5 +169,5 @@ def read_id(text: str) -> int | None:
 
 
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """JSON."""
+    """An answer in JSON."""
     return Response(msgspec.json.encode(value), status, dict(headers or {}), "application/json")

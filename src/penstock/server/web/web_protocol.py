@@ -1,12 +1,12 @@
-"""HTTP on a connection, within limits: what uvicorn leaves to whoever stands in front of it.
+"""HTTP on a connection, within limits that uvicorn leaves to a proxy in front of it.
 
 uvicorn reads the head of a request however long it is and however slowly it comes, adds trailers to the headers, and
 waits for ever for a reader that takes nothing. Here
 
-- a head is so long at most, and has to be there within seconds: also the first one of a connection;
-- trailers are dropped, and what isn't body (chunks' sizes, trailers) is bounded by the body;
+- the head of a request has a limited size, and must arrive within seconds: also the first one of a connection;
+- trailers are dropped, and bytes that aren't body (chunks' sizes, trailers) are bounded by the size of the body;
 - a reader that takes nothing for a while is cut off;
-- an address has so many connections at most, and all together so many.
+- the number of connections is limited, for each address and for all together.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class _LimitedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._in_head = True
         self._head = self._body = 0
-        self._around = self._in_chunk  # too much if requests are pipelined: then they must be short
+        self._around = self._in_chunk  # too high if requests are pipelined: then they must be short
         self._expect_head()
 
     def on_url(self, url: bytes) -> None:
@@ -136,7 +136,7 @@ class _LimitedProtocol(HttpToolsProtocol):
         self._refuse("head-too-large", f"a request has {most:,} bytes at most besides its body")
 
     def _refuse(self, kind: str, detail: str) -> None:
-        """Say why, and close. If an answer is under way, close only."""
+        """Send a problem, and close. If an answer is under way, only close."""
         if self._refused:
             return
         self._refused = True
@@ -144,7 +144,7 @@ class _LimitedProtocol(HttpToolsProtocol):
         if not busy:
             self.transport.write(_bytes_of(Problem(kind, detail)))
         self.transport.close()
-        # What the other side doesn't take isn't kept for it.
+        # A client that doesn't take the answer is cut off.
         self.loop.call_later(self._limits.stalled_seconds, self.transport.abort)
 
     def _cancel_timers(self) -> None:

@@ -1,4 +1,4 @@
-"""Routes of webhooks: where the notifications of a subscription are posted to, how that goes, and going on by hand."""
+"""Routes of webhooks: set the URL that a subscription's notifications are posted to, see its state, resume, remove."""
 
 import base64
 import secrets
@@ -26,21 +26,21 @@ async def put_webhook(call: Call) -> Response:
 
 
 async def show_webhook(call: Call) -> Response:
-    """How a subscription's webhook stands."""
+    """The state of a subscription's webhook."""
     call.query()
     found = await call.subscription()
     return answer(shown_webhook(_there(await call.parts.webhooks.find(found.id))))
 
 
 async def resume_webhook(call: Call) -> Response:
-    """Try again at once, from where it was."""
+    """Try a webhook again at once, from where it was."""
     call.query()
     found = await call.subscription()
     return answer(shown_webhook(_there(await call.parts.webhooks.resume(found.id))))
 
 
 async def remove_webhook(call: Call) -> Response:
-    """Post no more. The feed stays as it is."""
+    """Remove a webhook. The feed stays as it is."""
     call.query()
     found = await call.subscription()
     _there(await call.parts.webhooks.find(found.id))
@@ -49,7 +49,7 @@ async def remove_webhook(call: Call) -> Response:
 
 
 def check_webhook(wish: NewWebhook) -> NewWebhook:
-    """A webhook with a secret. A problem if it can't be posted to."""
+    """A webhook with a secret, made if it has none. Raises a Problem if it can't be posted to."""
     if wish.secret is UNSET:
         made = base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
         wish = NewWebhook(wish.url, f"{SECRET}{made}", wish.offset)
@@ -62,7 +62,7 @@ def check_webhook(wish: NewWebhook) -> NewWebhook:
 
 
 async def begin_webhook(call: Call, wish: NewWebhook, sid: int, start: int) -> ShownWebhook:
-    """Post to a webhook that was checked, from an offset on unless it says from which."""
+    """Begin to post to a checked webhook: from the offset that it names, or else from `start`."""
     offset = start if wish.offset is UNSET else read_offset(wish.offset, call.parts.hub.tail)
     webhook = Webhook(sid, wish.url, str(wish.secret), offset)
     await call.parts.webhooks.add(webhook)

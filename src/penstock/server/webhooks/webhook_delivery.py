@@ -4,13 +4,12 @@
                     ▲                      └─▶ failed: again after a pause that doubles; set aside after a while
                     └── hub: something new
 
-A webhook is a reader of its feed like any other, inside the service: it has an offset, and no queue. So one that is
-down costs nothing but a line of a table. At most so many requests are under way at once, over all webhooks.
+A webhook is a reader of its feed like any other, inside the service: it has an offset, and no queue. So a webhook that
+is down costs only a row of a table. The number of requests under way, over all webhooks, is limited.
 
-A request that is sent again has the same notifications, and so the same `webhook-id`, though the feed has more by then.
-
-How far each has got is written down every second. After a crash some notifications are sent again, perhaps divided into
-other requests; each has its `id`, by which a receiver drops what it has. At least once.
+A request that is sent again has the same notifications, and so the same `webhook-id`, even if the feed has more by
+then. Offsets are saved every second. After a crash some notifications are sent again, perhaps divided into other
+requests: delivery is at least once. Each notification has an `id`, by which a receiver drops those that it has already.
 """
 
 import asyncio
@@ -30,13 +29,13 @@ from penstock.server.webhooks.webhook_table import Webhook, WebhookTable
 
 _log = logging.getLogger("penstock.server")
 
-_NOTED = 1.0  # seconds between two notes of how far webhooks have got
+_NOTED = 1.0  # seconds between two saves of webhooks' offsets
 _LOOK = 300.0  # seconds after which a reader looks at its feed although nobody has woken it
 
 
 @dataclass(frozen=True)
 class WebhookRules:
-    """How webhooks are delivered to. Times are in seconds."""
+    """The rules of delivery to webhooks. Times are in seconds."""
 
     notifications: int = 100
     """in one request, at most"""
@@ -52,7 +51,7 @@ class WebhookRules:
     patience: float = 86_400.0
     """after which a webhook that takes nothing is set aside"""
     private: bool = False
-    """whether addresses may be posted to that only this machine, or its network, can reach"""
+    """whether to post to addresses that only this machine, or its network, can reach"""
 
 
 class WebhookDelivery:
@@ -74,7 +73,7 @@ class WebhookDelivery:
         self._poster: WebhookPoster | None = None
 
     async def start(self) -> None:
-        """Begin to deliver to all that aren't set aside."""
+        """Begin to deliver to all webhooks that aren't set aside."""
         rules = self._rules
         self._poster = WebhookPoster(rules.timeout, rules.in_flight, private=rules.private)
         for webhook in await asyncio.to_thread(self._table.active):
@@ -82,7 +81,7 @@ class WebhookDelivery:
         self._noting = asyncio.create_task(self._note_again())
 
     async def close(self) -> None:
-        """End in order: what was taken is written down."""
+        """End in order, and save the offsets."""
         for task in (*self._readers.values(), self._noting):
             if task is not None:
                 task.cancel()
@@ -93,7 +92,7 @@ class WebhookDelivery:
             await self._poster.close()
 
     async def add(self, webhook: Webhook) -> None:
-        """Deliver to one more; or to another URL, or again to one that was set aside."""
+        """Deliver to a webhook that is new, has another URL, or was set aside."""
         await self._stop(webhook.subscription)
         await asyncio.to_thread(self._table.keep, webhook)
         self._begin(webhook)
@@ -143,7 +142,7 @@ class WebhookDelivery:
 
     async def _deliver(self, webhook: Webhook) -> None:
         sid = webhook.subscription
-        end: int | None = None  # of the request that failed
+        end: int | None = None  # the offset after the request that failed
         while not webhook.set_aside:
             page: FeedPage | None = None
             try:
@@ -166,7 +165,7 @@ class WebhookDelivery:
         self._readers.pop(sid, None)
 
     async def _next_page(self, webhook: Webhook, end: int | None) -> FeedPage:
-        """What the receiver hasn't taken, up to an offset; waits until there is something."""
+        """The next notifications for a receiver, up to the offset `end` if it is given. Waits until there are some."""
         while True:
             found = await self._hub.wait([webhook.subscription], webhook.offset, _LOOK)
             if found is not None:

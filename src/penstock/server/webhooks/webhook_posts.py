@@ -1,9 +1,8 @@
-"""One signed request to a webhook: posted once, with an answer, or a reason why there is none.
+"""Posts one signed request to a webhook, once. If it isn't taken, a `Failure` says why.
 
-Anybody who may subscribe may name a URL. So a request goes only to addresses that are reached from everywhere, unless
-the settings allow private ones: otherwise a subscriber could have the service post to what only the service can reach.
-A name is looked up here, and the request goes to the very address that was looked at: a name that means another address
-a moment later changes nothing.
+Anybody who may subscribe may name a URL. So a request goes only to public addresses, unless the settings allow private
+ones: otherwise a subscriber could have the service post to what only the service can reach. The host name is looked up
+here, and the request goes to the very address that was checked, even if the name means another address a moment later.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from penstock.delivery.webhook_requests import Request, read_keys, read_pause, s
 from penstock.server.webhooks.webhook_table import Webhook
 
 _ANSWER = 64 * 1024  # bytes of an answer that are read
-_SHOWN = 200  # characters of one that are repeated in a reason
+_SHOWN = 200  # characters of an answer that are quoted in a reason
 _GONE = 410  # Standard Webhooks: the receiver wants no more
 
 
@@ -33,7 +32,7 @@ class Failure:
 
 
 class WebhookPoster:
-    """Posts requests; `timeout` is in seconds, for all of one. Used in one event loop."""
+    """Posts requests. `timeout` is in seconds, for a whole request. Used in one event loop."""
 
     def __init__(self, timeout: float, connections: int, *, private: bool) -> None:
         self._timeout, self._private = timeout, private
@@ -86,7 +85,7 @@ class WebhookPoster:
         return Failure(reason, pause, is_final=answer.status_code == _GONE)
 
     async def _address(self, url: SplitResult) -> str | None:
-        """The address that a request goes to; None if it may not."""
+        """The address that a request goes to; None if it may not go there."""
         loop = asyncio.get_running_loop()
         port = url.port or (443 if url.scheme == "https" else 80)
         found = await loop.getaddrinfo(url.hostname, port, type=socket.SOCK_STREAM)
@@ -97,7 +96,7 @@ class WebhookPoster:
 
 
 def _is_public(address: str) -> bool:
-    """Whether an address is reached from everywhere.
+    """Whether an address can be reached from everywhere.
 
     >>> [_is_public(one) for one in ("93.184.215.14", "127.0.0.1", "10.1.2.3", "169.254.169.254", "::ffff:10.0.0.1")]
     [True, False, False, False, False]

@@ -19,11 +19,11 @@ _COLUMNS = "subscription, url, secret, feed_offset, failing_since, tries, reason
 
 @dataclass(frozen=True)
 class Webhook:
-    """Where the notifications of a subscription are posted to.
+    """The URL to which the notifications of a subscription are posted, and how delivery stands.
 
-    `offset` is that of the first notification that wasn't taken; -1: the oldest that is kept. `failing_since` is when a
-    request failed after which none was taken, `reason` why the last one failed. One that is set aside is tried again
-    when somebody resumes it.
+    `offset` is that of the first notification that wasn't taken; -1: the oldest that is kept. `failing_since` is the
+    time of the first failure since a request was taken, `reason` says why the last one failed. A webhook that is set
+    aside is tried again only when somebody resumes it.
     """
 
     subscription: int
@@ -68,7 +68,7 @@ class WebhookTable:
             )
 
     def note_taken(self, offsets: Mapping[int, int]) -> None:
-        """Write down how far some have taken their feeds; they aren't failing then."""
+        """Save the offsets of webhooks that have taken a request: they aren't failing then."""
         rows = [(offset, subscription) for subscription, offset in offsets.items()]
         with self._database.writing() as connection:
             connection.executemany(
@@ -88,7 +88,7 @@ class WebhookTable:
         return found[0] if found else None
 
     def active(self) -> list[Webhook]:
-        """Those that aren't set aside."""
+        """The webhooks that aren't set aside."""
         return self._select("WHERE set_aside = 0")
 
     def all(self) -> list[Webhook]:
