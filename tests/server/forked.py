@@ -57,8 +57,10 @@ class Forked:
         """Until it has ended; the exit code."""
         if self.poll() is None:
             watched = os.pidfd_open(self.pid)
+            ended = select.poll()  # unlike `select`, it takes any descriptor
+            ended.register(watched, select.POLLIN)
             try:
-                select.select([watched], [], [], timeout)
+                ended.poll(None if timeout is None else 1000 * timeout)
             finally:
                 os.close(watched)
         code = self.poll()
