@@ -131,3 +131,34 @@ def test_literals_are_read() -> None:
     with pytest.raises(FilterError) as caught:
         check("a > 5 AND day > '2024-02-30'", SCHEMA)
     assert (caught.value.start, caught.value.end) == (16, 28)
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ('title = "abc"', True),
+        ('price > 5 AND title <> "a ""b"""', True),
+        ('"order" = 5', False),
+        ("title = 'x = \"abc\"' AND price > 5", False),
+        ("title = 'it''s = \"abc\"' AND price > 5", False),
+    ],
+)
+def test_a_string_in_double_quotes_is_warned_of_where_no_schema_refuses_it(text, warned):
+    found = [warning for warning in check(text) if "strings take single quotes" in warning]
+    assert len(found) == warned
+    assert not [
+        w
+        for w in check(
+            text,
+            Schema.of(
+                {
+                    "title": "string",
+                    "price": "double",
+                    "order": "int",
+                    "abc": "string",
+                    'a "b"': "string",
+                }
+            ),
+        )
+        if "quotes" in w
+    ]

@@ -5,6 +5,7 @@ so, in words, before it is added. It says what a plan of this one subscription w
 `filter_values`).
 """
 
+import re
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ from penstock.matching.filter_values import AskedValues, WantedText, read_conjun
 
 MANY_CONJUNCTIONS = 64
 MANY_TESTS = 24
+
+_COMPARED_NAME = re.compile(r"""'(?:[^']|'')*'|[=<>]\s*("(?:[^"]|"")*")""")
+"""Finds a name in double quotes behind a comparison, and passes over strings."""
 
 
 def check(
@@ -55,7 +59,8 @@ def examine(
     """
     read, asked = read_conjunctions(text, Shapes.under(schema, operators))
     cost = cost_of(read)
-    return Examined(_warnings(asked) + warnings_of_cost(cost), cost)
+    quoted = _warnings_of_quotes(text) if schema is None else []
+    return Examined(_warnings(asked) + quoted + warnings_of_cost(cost), cost)
 
 
 def warnings_of_cost(cost: int) -> list[str]:
@@ -74,7 +79,7 @@ def check_many(
     operators: Signatures = NO_OPERATORS,
     progress: Progress | None = None,
 ) -> list[tuple[int, FilterError]]:
-    """Check many filters, reading what they have in common once. Returns the bad ones by position."""
+    """Check many filters; parts that they have in common are read once. Returns the bad ones by position."""
     return examine_many(texts, schema, operators, progress)[0]
 
 
@@ -119,13 +124,19 @@ def _warnings(asked: Sequence[AskedValues]) -> list[str]:
     return warnings
 
 
+def _warnings_of_quotes(text: str) -> list[str]:
+    """A warning of what is probably meant as a string. With a schema, it is an unknown attribute, which is an error."""
+    names = [match[1] for match in _COMPARED_NAME.finditer(text) if match[1]]
+    return [f"takes {names[0]} for an attribute: strings take single quotes"] if names else []
+
+
 def _is_found(test: Hashable) -> bool:
     """Whether a test is a pattern that an index finds."""
     return isinstance(test, WantedText) and bool(test.test.required())
 
 
 def _is_indexable(path: Path, values: Values) -> bool:
-    """Whether values leave out a whole side of those that there are; NULL lies below them all."""
+    """Whether the values leave out all that lies below some value, or all above. NULL lies below every value."""
     if path[0] == CALL or not values.intervals:
         return path[0] != CALL
     (start, _), (_, end) = values.intervals[0], values.intervals[-1]
