@@ -24,7 +24,7 @@ def plan_table(plan: ViewsPlan) -> Table:
         "mean latency",
         "utilisation",
     ):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=" " not in name)
     for number in range(1, int(level.max(initial=0)) + 1):
         here = level == number
         feeding = load[here]
