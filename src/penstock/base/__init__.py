@@ -1,1 +1,1 @@
-"""What every room may use: arrays, kernels, numbers, files, durations, errors. It imports no room."""
+"""Code that every room may use: arrays, kernels, numbers, files, durations, errors. It imports no room."""

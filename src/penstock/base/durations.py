@@ -1,6 +1,6 @@
-"""How long, as people write it: `"1 day"`, `"90 minutes"`, `"1h 30m"`, `"20 ms"`.
+"""Durations as people write them: `"1 day"`, `"90 minutes"`, `"1h 30m"`, `"20 ms"`.
 
-One reader for leases, costs and time-outs. A bare number is refused: seconds, milliseconds or days would be a guess.
+Leases, costs and time-outs are all read here. A number without a unit is refused: any unit would be a guess.
 Moments and durations are microseconds everywhere.
 """
 
@@ -32,7 +32,7 @@ def utc_now() -> int:
 
 @functools.lru_cache(maxsize=256)
 def microseconds(text: str) -> int:
-    """The length that a text says; a `ValueError` with the reason if it says none.
+    """The microseconds that a text stands for. If it can't be read, a `ValueError` gives the reason.
 
     >>> microseconds("1h 30m") == microseconds("90 minutes"), microseconds("20 ms")
     (True, 20000)

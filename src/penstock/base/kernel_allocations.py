@@ -1,7 +1,7 @@
 """Allocations as instructions of a kernel, instead of functions that Numba compiles for each type of array.
 
-`kernel_compiler` puts these in the place of NumPy's functions of the same names. They allocate as Numba's do: negative
-sizes and too large ones are the same errors.
+`kernel_compiler` puts these in the place of NumPy's functions of the same names. They allocate as Numba's functions do,
+and raise the same errors for sizes that are negative or too large.
 """
 
 from typing import Any

@@ -9,7 +9,7 @@ from penstock.base.remote_paths import AnyPath, RemotePath
 def path_of(path: str | Path | RemotePath, what: str = "folder") -> AnyPath:
     """The path of a folder or file, wherever it is: from a path, a `file:` URI, or one of an object store or of HDFS.
 
-    `what` is what a user calls it.
+    `what` is its name in messages.
 
     >>> path_of("file:///data/in"), path_of("s3://bucket/in")
     (PosixPath('/data/in'), RemotePath(uri='s3://bucket/in', options=''))

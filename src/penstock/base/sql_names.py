@@ -1,4 +1,4 @@
-"""Names of columns as Spark SQL takes them, whatever is in them."""
+"""Names of columns, quoted so that Spark SQL takes them whatever characters they have."""
 
 
 def quote_name(name: str) -> str:
@@ -11,7 +11,7 @@ def quote_name(name: str) -> str:
 
 
 def quote_path(path: str) -> str:
-    """A column, or a field reached by dots, as `DataFrame.col` takes it; with backticks it is quoted already.
+    """A column, or a field reached by dots, as `DataFrame.col` takes it. A path with backticks is quoted already.
 
     >>> quote_path("a-b.c"), quote_path("`a.b`")
     ('`a-b`.`c`', '`a.b`')

@@ -1,9 +1,9 @@
 """sqlglot's tree of a computation -> an expression, with its constants folded.
 
-`price * (2 + 3)` becomes `price * 5`: what literals alone give is computed here, by the same code that computes for
-events (`evaluator`), and is a literal from then on. What an expression is compared with may be such a literal, too.
+`price * (2 + 3)` becomes `price * 5`: an operation on literals alone is computed here, by the same code that computes
+for events (`evaluator`), and becomes a literal. An expression may also be compared with such a literal.
 
-A literal inside an expression is part of what is computed. So it can't be lifted out of the text: the reader notes its
+A literal inside an expression is part of the computation. So it can't be lifted out of the text: the reader notes its
 slot (`Operands.fixed`), and filters share a parse only if they have the same literal there (`shapes`).
 """
 
@@ -81,7 +81,7 @@ _PART_FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.DayOfYear: "doy",
 }
 _NAMED = {"now": 0, "get_current_timestamp": 0, "date_part": 2, "datepart": 2}
-# Arguments of sqlglot's nodes that say nothing about what is computed.
+# Arguments of sqlglot's nodes that are read here, or don't matter. A node with any other is refused.
 _ARGUMENTS = frozenset({"this", "expression", "expressions", "decimals", "typed", "safe", "unit"})
 FUNCTIONS = (
     "abs, round, floor, ceil, coalesce, length, lower, upper, extract, date_part, now, current_date, "
@@ -90,7 +90,7 @@ FUNCTIONS = (
 
 
 class FilterReader(Protocol):
-    """What reads the attributes and literals of a filter, and makes its errors (`operands`)."""
+    """Reads the attributes and literals of a filter, and makes its errors (`operands`)."""
 
     schema: Schema
     fixed: set[int]
@@ -126,7 +126,7 @@ def is_time_part(node: exp.Expr) -> bool:
 
 
 def read_expression(operands: FilterReader, node: exp.Expr) -> Expression | None:
-    """The expression that a node spells, None if it is NULL for every event. FilterError if it isn't one."""
+    """The expression that a node stands for; None if it is NULL for every event. FilterError if it isn't one."""
     pending = [(node, 0)]
     count = 0
     while pending:
@@ -143,12 +143,12 @@ def read_expression(operands: FilterReader, node: exp.Expr) -> Expression | None
 
 
 def expression_of(attribute: Attribute) -> Expression:
-    """What gives the values of an attribute."""
+    """The expression that gives the values of an attribute."""
     return attribute.computed or FieldValue(attribute.path, attribute.type)
 
 
 def as_operand(expression: Expression, span: Span) -> Attribute | Literal:
-    """An expression as what predicates compare. ValueError if it is a constant that no literal has."""
+    """An expression as an operand of predicates. ValueError if it is a constant that can't be written as a literal."""
     match expression:
         case FieldValue(path, type_):
             return Attribute(path, type_)
@@ -161,10 +161,10 @@ def as_operand(expression: Expression, span: Span) -> Attribute | Literal:
 def relative_to_now(
     attribute: Attribute, other: Attribute
 ) -> tuple[Attribute, ConstantValue] | None:
-    """`at` and `now() - INTERVAL '1 hour'` as `at - now()` and the constant that it is compared with: so an index
-    finds it. None if the other isn't the time of the match moved by a constant.
+    """Turns `at` and `now() - INTERVAL '1 hour'`, which are compared, into `at - now()` and a constant: an index can
+    find that. None if `other` isn't the time of the match, moved by a constant.
 
-    Months have no fixed length: with them nothing can be moved to the other side.
+    Months have no fixed length, so an interval with months can't be moved to the other side.
     """
     mine = expression_of(attribute)
     found = _moved_now(other)
@@ -245,7 +245,7 @@ class _Reader:
         return self.apply(node, name, _arguments(node))
 
     def element(self, node: exp.Bracket) -> Expression | None:
-        """`attrs['colour']`: what a map has for a key, or a field of a struct."""
+        """`attrs['colour']`: the value of a map for a key, or a field of a struct."""
         keys = node.expressions
         if len(keys) != 1 or not isinstance(keys[0], exp.Literal) or not keys[0].is_string:
             raise self.operands.error(
@@ -271,7 +271,7 @@ class _Reader:
         return FieldValue(attribute.path, attribute.type)
 
     def apply(self, node: exp.Expr, name: str, arguments: Sequence[exp.Expr]) -> Expression | None:
-        """An operation. NULL for an argument makes it NULL, but for coalesce."""
+        """An operation. It is NULL if an argument is NULL, except for coalesce."""
         self.check_arguments(node)
         read = [self.read(argument) for argument in arguments]
         found = [one for one in read if one is not None]
@@ -299,7 +299,7 @@ class _Reader:
         return fold(found)
 
     def alike(self, node: exp.Expr, operands: Sequence[Expression]) -> list[Expression]:
-        """The arguments of coalesce up to the first constant; strings beside times are times."""
+        """The arguments of coalesce. Strings beside times are read as times."""
         kinds = {one.type.kind for one in operands if isinstance(one.type, Scalar)}
         found: list[Expression] = []
         for one in operands:

@@ -7,8 +7,8 @@
 `terms` and `columns` are the distinct ones, a few dozen as a rule; `columns` are those of all the terms, end to end.
 Where a filter has a list of literals (`IN`), its pieces share a column.
 
-The alternative, a shape for every combination of atoms, has about as many shapes as there are filters where people
-pick their own attributes, and each would cost a parse and a handful of objects.
+The alternative is a shape for every combination of atoms. Where people pick their own attributes, there would be about
+as many shapes as filters, and each would cost a parse and a handful of objects.
 """
 
 import itertools
@@ -31,12 +31,12 @@ from penstock.language.types import Type
 
 _CHUNK = 1 << 18  # bytes of filters taken at a time: with their tokens, about what a cache holds
 Progress = Callable[[int], None]
-"""Is called with how many more filters have been read."""
+"""Is called with the number of filters read since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conjunctions:
-    """See the module."""
+    """The arrays drawn above."""
 
     rows: Int64s
     start: Int64s
@@ -85,11 +85,11 @@ def plain_conjunctions(
 
 
 class _Parts:
-    """The parts of plain conjunctions, chunk by chunk: which atom each is, and where its literals stand."""
+    """Collects the parts of plain conjunctions, chunk by chunk: the atom of each, and where its literals stand."""
 
     def __init__(self, atoms: Atoms) -> None:
         self.atoms = atoms
-        self.number: dict[bytes, int] = {}  # of the atom of a skeleton; negative if it has none
+        self.number: dict[bytes, int] = {}  # by skeleton, that of its atom; negative if it has none
         self.distinct: list[Atom] = []
         self.uses = _Uses()
         self.rows: list[Int64s] = []
@@ -101,7 +101,7 @@ class _Parts:
         self.end: list[Int64s] = []
 
     def add(self, found: Skeletons, row: int, shift: int) -> None:
-        """The filters of a chunk all of whose parts are atoms. It begins with filter `row`, at byte `shift`."""
+        """Add those filters of a chunk of which every part is an atom. It begins with filter `row`, at byte `shift`."""
         names = Texts(found.data, found.offset).array().dictionary_encode()
         numbers = np.array([self._number(n) for n in names.dictionary.to_pylist()], np.int32)
         atom: Int32s = numbers[names.indices.to_numpy()]
@@ -132,7 +132,7 @@ class _Parts:
         return number
 
     def conjunctions(self, data: Bytes, pools: dict[PoolKey, Pool]) -> Conjunctions:
-        """All of them, and their literals in pools. `data` is what all chunks were taken from."""
+        """All plain conjunctions; their literals go to `pools`. `data` are the texts that all chunks were cut from."""
         atom = np.concatenate(self.atom)
         used = np.bincount(atom, minlength=len(self.distinct)) > 0
         atom = (np.cumsum(used) - 1).astype(np.int32)[atom]
@@ -180,7 +180,7 @@ class _Parts:
 
 
 def _slots(atoms: Sequence[Atom], keys: Sequence[PoolKey]) -> tuple[Bools, Int64s, Int64s]:
-    """Which atoms repeat their literal; the pools of their literals in the order of the text, end to end."""
+    """Which atoms repeat their literal; where the literals of each begin; the literals' pools in the text's order."""
     number = {key: n for n, key in enumerate(keys)}
     lifted = [
         sorted(
@@ -200,7 +200,7 @@ def _slots(atoms: Sequence[Atom], keys: Sequence[PoolKey]) -> tuple[Bools, Int64
 
 
 def _ranks(terms: Sequence[Term]) -> Int64s:
-    """Factors by the path of their attribute, tests after them."""
+    """The rank of each term: factors by the path of their attribute, then tests."""
     paths = sorted({term.attribute.path for term in terms if isinstance(term, Factor)})
     rank = {path: number for number, path in enumerate(paths)}
     return np.array(
@@ -210,7 +210,7 @@ def _ranks(terms: Sequence[Term]) -> Int64s:
 
 
 class _Uses:
-    """The attributes of each atom and their types, in numbers; a negative one where it is a struct for other atoms."""
+    """The attributes of each atom and their types, as numbers. A negative type: the path is a struct in other atoms."""
 
     def __init__(self) -> None:
         self.start = [0]
@@ -221,7 +221,7 @@ class _Uses:
         self.structs: set[Path] = set()
 
     def add(self, attributes: Iterable[Attribute]) -> None:
-        """Those of the next atom."""
+        """Add the attributes of the next atom."""
         for attribute in attributes:
             path = attribute.path
             self.path.append(self.paths.setdefault(path, len(self.paths)))
@@ -230,7 +230,7 @@ class _Uses:
         self.start.append(len(self.path))
 
     def arrays(self) -> tuple[Int64s, Int64s, Int64s]:
-        """Where those of each atom begin, their paths and their types."""
+        """Where the attributes of each atom begin, their paths and their types."""
         structs = [self.paths[path] for path in self.structs if path in self.paths]
         path = np.array(self.path, np.int64)
         type_ = np.where(np.isin(path, structs), -1, np.array(self.type, np.int64))

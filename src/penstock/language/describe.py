@@ -1,4 +1,4 @@
-"""The leaves of a filter in SQL again, for people: `explain` shows which of them held."""
+"""Writes the leaves of a filter as SQL, for people: `explain` shows which of them held."""
 
 from penstock.language.filter_tree import (
     OPPOSITE,

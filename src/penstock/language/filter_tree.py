@@ -1,11 +1,11 @@
-"""The typed tree of a filter: what the parser makes and the normal form is made of.
+"""The typed tree of a filter: the parser builds it, and the normal form is made from it.
 
 A leaf says when it is *true*. Everything that compares one attribute with constants is one kind of leaf, `Factor`: a
 union of pieces of the attribute's ordered values, or the rest of them, with or without NULL. That is enough for
 comparisons, BETWEEN, IN, prefix LIKE, IS NULL, IS TRUE and IS DISTINCT FROM, and it is closed under negation.
-Other predicates (patterns, array membership, attribute against attribute) are a `Test` each. What an operator answers
-is an attribute, too. Only where a filter has variables are there two more leaves, `Binding` and `Constraint`, of which
-the normal form makes factors.
+Other predicates (patterns, array membership, attribute against attribute) are a `Test` each. An operator's answer is an
+attribute, too. Filters with variables have two more leaves, `Binding` and `Constraint`; the normal form turns them into
+factors.
 
 Literals are symbolic: a literal that was lifted out of the text has a slot, and stands for as many values as there are
 filters of this shape.
@@ -75,8 +75,8 @@ class Piece:
 class Factor:
     """True if the value is in one of the pieces (`negated`: not null and in none), or is NULL and `null` is set.
 
-    `total` marks the tests that are never unknown (IS NULL, IS TRUE, IS DISTINCT FROM): their negation takes the
-    opposite view of NULL, the negation of any other leaves NULL unknown.
+    `total` marks the tests that are never unknown (IS NULL, IS TRUE, IS DISTINCT FROM): their negation accepts NULL if
+    they don't. The negation of any other is unknown for NULL.
     """
 
     attribute: Attribute
@@ -94,7 +94,8 @@ class Factor:
 class Pattern:
     """A string against a pattern that is more than a prefix: LIKE, ILIKE, a function or a regular expression (`role`).
 
-    A LIKE pattern with a literal head is never lifted, because what every match begins with is a factor of its own.
+    A LIKE pattern with a literal head is never lifted, because that head, with which every match begins, is a factor of
+    its own.
     """
 
     attribute: Attribute
@@ -102,7 +103,7 @@ class Pattern:
     role: TextRole
     span: Span
     escape: str | None = None
-    prefix: Literal | None = None  # what every match begins with: an index of values can use it
+    prefix: Literal | None = None  # every match begins with it: an index of values can use it
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,8 @@ Test = Pattern | Contains | Comparison
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A call with variables: true if one of the operator's answers fits. `names[n]` is what the filter calls the call's
-    variable n."""
+    """A call with variables: true if one of the operator's answers fits. `names[n]` is the name that variable n of the
+    call has in the filter."""
 
     call: Call
     names: tuple[str, ...]
@@ -139,7 +140,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What must hold of variables: the condition's variable n is `names[n]`, and first stands at `places[n]`."""
+    """A condition on variables: its variable n is `names[n]` in the filter, and first stands at `places[n]`."""
 
     condition: Condition
     names: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Upper and lower case as ILIKE sees them: each character by itself, as DuckDB's `lower` has it.
 
-That is Unicode's simple mapping. Python's `str.lower` is the same but for `İ`, which it makes two characters, and for
-`Σ` at the end of a word, which it makes another letter; a character alone has no end of a word.
+That is Unicode's simple mapping. Python's `str.lower` is the same, with two exceptions: it turns `İ` into two
+characters, and `Σ` at the end of a word into another letter. The second never shows here, where characters are alone.
 """
 
 from functools import cache

@@ -1,10 +1,10 @@
-"""Which operations expressions have, and the type that each gives: DuckDB's, in the types that attributes have.
+"""The operations of expressions, and the type of each one's result: DuckDB's rules, in the types of attributes.
 
     + - *          integers give an integer, decimals a decimal without loss, with a double a double
     /              a double, whatever is divided
-    // %           // of integers; % as + does, of decimals up to 18 digits
+    // %           // divides integers; % takes any numbers, decimals of up to 18 digits
     time           timestamp - timestamp is an interval, date - date a number of days; timestamp ± interval
-    map['key']     what a map has for a key, else NULL
+    map['key']     the value of a map for a key; NULL if it has none
     functions      abs round floor ceil coalesce length lower upper date_part now current_date
 
 A decimal is as wide as its values need: `price * size` of decimal(5,2) and decimal(5,2) is decimal(10,4). DuckDB makes
@@ -23,7 +23,7 @@ BOOLEAN, INTEGER, DOUBLE = Scalar(Kind.BOOLEAN), Scalar(Kind.INTEGER), Scalar(Ki
 STRING, DATE = Scalar(Kind.STRING), Scalar(Kind.DATE)
 TIMESTAMP, INTERVAL = Scalar(Kind.TIMESTAMP), Scalar(Kind.INTERVAL)
 
-# What `date_part` takes, by all the names that DuckDB has for it.
+# The parts that `date_part` takes, with all other names that DuckDB has for them.
 _PARTS = {
     "year": "yr y years yrs",
     "month": "mon months mons",
@@ -52,7 +52,7 @@ class NotComputableError(ValueError):
 
 
 def compute(name: str, operands: Sequence[Expression]) -> Computation:
-    """An operation on expressions, in canonical form. NotComputableError if it doesn't take them.
+    """An operation on expressions, in canonical form. NotComputableError if it doesn't take these operands.
 
     >>> from penstock.language.expressions import FieldValue
     >>> price, size = FieldValue(("price",), DOUBLE), FieldValue(("size",), INTEGER)
@@ -63,7 +63,7 @@ def compute(name: str, operands: Sequence[Expression]) -> Computation:
     if not least <= len(operands) <= most:
         raise NotComputableError(f"{name} doesn't take {len(operands)} arguments")
     type_ = _RULES[name](name, operands)
-    if name in ("+", "*"):  # sums and products don't depend on the order, of doubles neither
+    if name in ("+", "*"):  # sums and products don't depend on the order, not even those of doubles
         operands = sorted(operands, key=lambda one: (isinstance(one, ConstantValue), str(one)))
     return Computation(name, tuple(operands), type_)
 
@@ -80,7 +80,7 @@ def decimal_of(operand: Expression) -> Scalar:
 
 
 def unite(operands: Sequence[Expression]) -> Scalar | None:
-    """The type that values of all the operands have, None if there is none."""
+    """A type that can hold the values of all operands; None if no type can."""
     kinds = {_kind(one) for one in operands}
     if None in kinds:
         return None

@@ -1,7 +1,7 @@
 """Intervals: `INTERVAL '1 day 2 hours'` as months and microseconds, as DuckDB reads it.
 
-Months have no fixed length: added to a timestamp they move its date by the calendar. Compared with what lies between
-two timestamps, a month is 30 days and a day 24 hours.
+Months have no fixed length: added to a timestamp they move its date by the calendar. In comparisons with the difference
+of two timestamps, a month is 30 days and a day 24 hours.
 """
 
 import re
@@ -14,7 +14,7 @@ _MOST = (
     1 << 62
 )  # microseconds, and months: far beyond all timestamps, and sums of two still have 64 bits
 
-# The units by their first name, which is how they are written back, with all their names.
+# The units by their first name, which is the one that is written: months, microseconds, other names.
 _UNITS: dict[str, tuple[int, int, str]] = {
     "year": (12, 0, "years y yr yrs"),
     "month": (1, 0, "months mon mons"),
@@ -46,14 +46,14 @@ class Interval:
 
     @property
     def key(self) -> int:
-        """Microseconds, a month being 30 days: as intervals are compared."""
+        """Microseconds, with 30 days for a month. Intervals are compared by it."""
         return self.months * MONTH + self.micros
 
     def negated(self) -> "Interval":
         return Interval(-self.months, -self.micros)
 
     def __str__(self) -> str:
-        """As `read_interval` reads it.
+        """A text that `read_interval` reads.
 
         >>> str(Interval(14, -5_400_000_000))
         '14 month -90 minute'
@@ -70,7 +70,7 @@ class Interval:
 
 
 def read_interval(text: str) -> Interval:
-    """An interval as text. ValueError if it is none.
+    """The interval that a text stands for. ValueError if it isn't one.
 
     >>> read_interval("1 year -2 hours").key == 12 * MONTH - 7200 * SECOND
     True

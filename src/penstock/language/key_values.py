@@ -1,4 +1,4 @@
-"""Keys back to values: what a constant was before it became an integer, or bytes, that order as its values do."""
+"""Keys back to values: the constant from which an ordered key was made (see `literals`)."""
 
 import datetime
 import struct

@@ -48,7 +48,7 @@ _TIMESTAMP = re.compile(
     r"\s*(?:(Z|UTC)|([+-])(\d{2})(?::?(\d{2}))?)?)?",
     re.ASCII,
 )
-# What Arrow may read: just what the expressions above allow, less zones and the year 0.
+# Arrow may read these texts: those of the expressions above, but without zones (`_by_arrow` leaves out the year 0).
 _PLAIN_TIMESTAMP = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?$"
 )
@@ -82,7 +82,7 @@ class Unreadable:
 def bounds(
     kind: LiteralKind, negative: bool, texts: pa.LargeBinaryArray, type_: Scalar
 ) -> tuple[Bounds, list[Unreadable]]:
-    """The bounds of literals of one kind, a minus sign before them or not, for an attribute of `type_`."""
+    """The bounds of literals of one kind, all `negative` or none, for an attribute of `type_`."""
     match type_.kind:
         case Kind.STRING:
             return Bounds(texts, texts), []
@@ -148,7 +148,7 @@ def double_keys(values: npt.NDArray[np.float64]) -> Int64s:
 
 
 def double_key(value: float) -> int:
-    """The same for a single value that is no NaN."""
+    """The same for a single value that isn't NaN."""
     bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
     return bits if bits >= 0 else bits ^ INT64_MAX
 
@@ -167,7 +167,7 @@ def wide_key(number: int) -> bytes:
 def _numbers(
     kind: LiteralKind, negative: bool, texts: pa.LargeBinaryArray, type_: Scalar
 ) -> tuple[Bounds, list[Unreadable]]:
-    """Whole columns by kernel; what that isn't sure of, number by number."""
+    """A kernel converts whole columns. Numbers of which it isn't sure are converted one by one."""
     column = Texts.of(texts)
     lo: Keys
     hi: Keys
@@ -246,7 +246,7 @@ def _packed(lo: int, hi: int, type_: Scalar) -> tuple[int | bytes, int | bytes, 
         lo, hi = (_clip(number, -_WIDE_LIMIT, _WIDE_LIMIT) for number in (lo, hi))
         return wide_key(lo), wide_key(hi), 0
     over = 0
-    # A decimal has at most 18 digits: what is beyond 64 bits is beyond all its values, clipped or not.
+    # Here a decimal has at most 18 digits: a bound beyond 64 bits is beyond all its values, clipped or not.
     if type_.kind is not Kind.DECIMAL:
         over = 1 if hi >= INT64_MAX and lo > INT64_MAX else -1 if hi < INT64_MIN else 0
     return _clip(lo, INT64_MIN, INT64_MAX), _clip(hi, INT64_MIN, INT64_MAX), over

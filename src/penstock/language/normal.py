@@ -4,7 +4,7 @@ Negation is pushed down to the leaves first. That is sound in three-valued logic
 and because a leaf knows when its own negation is *true*: from here on only what is true matters. Then AND is
 distributed over OR, up to a bound: a filter whose normal form is larger is refused.
 
-Variables live inside one conjunction: what its calls must satisfy together becomes a factor of it (`joints`).
+Variables live inside one conjunction: a condition that its calls must satisfy together becomes a factor (`joints`).
 
 Leaves of one attribute inside a conjunction are not intersected here. That happens once the constants are cell
 numbers, where every type is an integer and one kernel does it for all filters of a shape (`matching.compile`).
@@ -50,7 +50,7 @@ _Joined = dict[tuple[tuple[Binding, ...], tuple[Constraint, ...]], list[Factor]]
 
 
 def normal_form(text: str, tree: Tree) -> tuple[Conjunction, ...]:
-    """The conjunctions of a filter; none if it can't be true, one empty conjunction if it always is.
+    """The conjunctions of a filter: no conjunctions if it can't be true, one empty conjunction if it always is.
 
     >>> from penstock.language.parser import parse
     >>> from penstock.language.schema import Schema
@@ -75,7 +75,7 @@ def attributes_of(term: Term) -> list[Attribute]:
 
 
 def _joined(text: str, conjunction: _Unjoined, known: _Joined) -> Conjunction:
-    """A conjunction with factors for its variables; `known` has those of others that have the same ones."""
+    """A conjunction with factors for its bindings and constraints; `known` has the factors of those met before."""
     terms: list[Term] = []
     bindings: list[Binding] = []
     constraints: list[Constraint] = []
@@ -124,7 +124,7 @@ def _disjuncts(text: str, tree: Tree, holds: bool) -> list[_Unjoined]:
 def _all_of(text: str, parts: Sequence[list[_Unjoined]]) -> list[_Unjoined]:
     if any(not part for part in parts):
         return []
-    # What has no alternatives is joined in one go: a chain of a hundred thousand ANDs takes linear time.
+    # Parts without alternatives are joined in one go: a chain of a hundred thousand ANDs takes linear time.
     certain = dict.fromkeys(term for part in parts if len(part) == 1 for term in part[0])
     result: list[_Unjoined] = [tuple(certain)]
     for part in (part for part in parts if len(part) > 1):
@@ -160,7 +160,7 @@ def _any_of(text: str, parts: Sequence[list[_Unjoined]]) -> list[_Unjoined]:
 
 
 def _union(factors: list[Factor]) -> Factor:
-    """`a = 1 OR a = 2 OR …` is one factor: a long disjunction on one attribute is no large normal form."""
+    """`a = 1 OR a = 2 OR …` is one factor: a long disjunction on one attribute doesn't make a large normal form."""
     pieces = tuple(dict.fromkeys(piece for factor in factors for piece in factor.pieces))
     return replace(factors[0], pieces=pieces, null=any(f.null for f in factors))
 

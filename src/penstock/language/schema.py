@@ -1,8 +1,8 @@
-"""The schema of events: which attributes there are, and of which type.
+"""The schema of events: their attributes and the types of these.
 
-A schema comes from Spark, from Arrow, or from a plain mapping; inside Penstock it is one small immutable tree. Spark's
-own JSON form is what `to_json` writes, so that a stored schema can be read by either side. Spark itself is not
-imported: its types are recognised by the `jsonValue` method that they have.
+A schema comes from Spark, from Arrow, or from a plain mapping; inside Penstock it is one small immutable tree.
+`to_json` writes Spark's own JSON form, so that a stored schema can be read by either side. Spark itself is not
+imported: its types are recognised by their method `jsonValue`.
 """
 
 import functools
@@ -41,8 +41,8 @@ class Attribute:
 
     path: tuple[str, ...]
     type: Type
-    asked: Asked | None = None  # of what an operator answers; then the path is only a name for it
-    computed: Expression | None = None  # what gives its values, if they aren't in the event
+    asked: Asked | None = None  # set if it is an operator's answer; then the path is only a name
+    computed: Expression | None = None  # gives its values, if they aren't in the event
 
     @property
     def name(self) -> str:
@@ -110,11 +110,11 @@ class Schema:
 
     @functools.cached_property
     def _hash(self) -> int:
-        # Of every field: 20 µs for twenty of them, and caches ask at each filter.
+        # It hashes every field: 20 µs for twenty of them, and caches ask for it at each filter.
         return hash((self.root, self.operators))
 
     def find(self, path: tuple[str, ...]) -> Attribute | None:
-        """The attribute at `path`: by its exact name, else by the only name that is equal but for case."""
+        """The attribute at `path`: by its exact name, else by the only name that differs from it in case alone."""
         if path not in self._found:
             if len(self._found) > _REMEMBERED:
                 self._found.clear()

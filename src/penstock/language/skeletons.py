@@ -4,14 +4,13 @@
     ─────────────────────────    ────────────────────     ──────────────
     price BETWEEN ② AND ③       symbol IN (①)           note LIKE ⑥
 
-A *skeleton* is what is left of such a part: its text with one space for any white space, and a control character for
-every literal, which says what kind of literal it was. Lists of literals that are all of one kind have one skeleton
-whatever their length. A LIKE pattern with a literal head that is neither a plain string nor a prefix stays in the
-skeleton: it is a predicate of its own. So do the literals that an operator is given, and the options of a regular
-expression.
+The *skeleton* of a part is its text with one space for any white space, and a control character for every literal,
+which says of what kind the literal is. A list of literals of one kind has the same skeleton whatever its length. A LIKE
+pattern with a literal head that is neither a plain string nor a prefix stays in the skeleton: it is a predicate of its
+own. Literals in the call of an operator stay, too, and so do the options of a regular expression.
 
 Cutting is a guess, made from the tokens alone; `atoms` has sqlglot read every distinct skeleton before the guess is
-used. Where no guess can be made (OR, a conjunction in parentheses), the text is not cut.
+used. If no guess can be made (OR, a conjunction in parentheses), the text is not cut.
 """
 
 from typing import NamedTuple
@@ -52,7 +51,7 @@ _OTHER_START = np.cumsum([0, *map(len, _OTHERS)])
 
 
 class Skeletons(NamedTuple):
-    """The parts of filters that were cut. Those that weren't have none.
+    """The parts of filters that were cut. A filter that wasn't has no parts.
 
     filter i      parts part_start[i] .. part_start[i + 1]
     part p        the skeleton data[offset[p]:offset[p + 1]], literals literal_start[p] .. literal_start[p + 1]
@@ -140,7 +139,7 @@ def _cut(
 
 @kernel
 def _part_end(kind: Bytes, token: int, past: int) -> int:
-    """The AND at which the part ends that begins here, or the end of the text."""
+    """The AND that ends the part that begins at `token`, or the end of the text."""
     between = False
     while token < past:
         if kind[token] == BETWEEN:
@@ -168,9 +167,9 @@ def _lift(
     literals: int,
     calls: bool,
 ) -> tuple[bool, int, int]:
-    """Write the skeleton of one part. Whether there is one; the sizes of `out` and `literal` after it."""
+    """Write the skeleton of one part. Returns whether it has one, and the sizes of `out` and `literal` afterwards."""
     first = token
-    inside = 0  # parentheses that are open, from that of a call on
+    inside = 0  # open parentheses, counted from that of a call on
     while token < stop:
         what = kind[token]
         if what == OR:
@@ -244,7 +243,7 @@ def _calls(data: Bytes, kind: Bytes, begin: Int32s, end: Int32s, token: int) -> 
 
 @kernel
 def _is_plain(data: Bytes, begin: int, end: int) -> bool:
-    """Whether a text has no control character: none may get into a skeleton, where they stand for literals."""
+    """Whether a text has no control character. In a skeleton these stand for literals, so it may have no others."""
     plain = True
     for i in range(begin, end):
         plain = plain and data[i] >= 32
@@ -275,7 +274,7 @@ def _list_end(data: Bytes, kind: Bytes, begin: Int32s, token: int, stop: int) ->
 
 @kernel
 def _pattern(data: Bytes, begin: int, end: int) -> int:
-    """What a LIKE pattern is; 0 if it is too long or has a control character: none such may get into a skeleton."""
+    """The kind of a LIKE pattern; 0 if it is too long or has a control character, which no skeleton may have."""
     has_head = end - begin > 2 and data[begin + 1] != 37 and data[begin + 1] != 95
     what = EXACT
     if end - begin > MAX_PATTERN:

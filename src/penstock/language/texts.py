@@ -34,13 +34,13 @@ class Texts:
         _, offsets, data = array.buffers()
         first = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
         found = Texts(np.frombuffer(data or b"", np.uint8), first)
-        # Read-only, wherever they come from: to Numba that is another type, and a second compilation.
+        # Read-only, wherever they come from: for Numba, writable arrays are another type, and a second compilation.
         found.data.flags.writeable = found.offsets.flags.writeable = False
         return found
 
     @staticmethod
     def one(text: str) -> "Texts":
-        """A single text, without the detour by Arrow. UnicodeEncodeError if it has half a surrogate pair."""
+        """A single text, without a detour through Arrow. UnicodeEncodeError if it has half a surrogate pair."""
         data = np.frombuffer(text.encode(), np.uint8)
         return Texts(data, np.array([0, len(data)], np.int64))
 

@@ -1,8 +1,8 @@
 """From hits to matches: for each event the living subscriptions that its conjunctions belong to, ascending, each once.
 
-Hits come in an engine's order. They are first dealt out to their events. Sorting the subscriptions of an event by
-comparisons would then cost more than finding them where there are hundreds; instead they are marked in a bitmap of two
-levels and read off again, which sorts them and drops repetitions at a few nanoseconds each:
+Hits come in an engine's order. They are first dealt out to their events. If an event has hundreds of subscriptions,
+sorting them by comparisons would cost more than finding them. Instead they are marked in a bitmap of two levels and
+read off again, which sorts them and drops repetitions at a few nanoseconds each:
 
     level 1      1 0 0 1 …                    which words of level 0 have a bit
     level 0      0010…  0000…  0000…  1001…   a bit per subscription
@@ -31,8 +31,8 @@ def collect(
 ) -> tuple[Int64s, Int32s]:
     """Where the subscriptions of each event begin, and the subscriptions, as positions in the plan.
 
-    An empty `expires` means that no lease has ended, an empty `gone` that nobody has left. Takes its arrays one by one:
-    records of them would cost 4 microseconds more for a call, which for one event is as much as the rest.
+    An empty `expires` means that no lease has ended, an empty `gone` that nobody has left. The arrays are passed one by
+    one: as records they would add 4 microseconds to a call, which for one event is as much as the rest.
     """
     start = np.zeros(events + 1, np.int64)
     for i in range(len(event)):

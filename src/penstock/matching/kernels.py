@@ -16,7 +16,7 @@ UNKNOWN, FALSE, TRUE = 0, 1, 2  # the cells of a derived attribute
 
 @kernel
 def grow_array(array: AnyArray, needed: int) -> AnyArray:
-    """A copy with room for at least so many, and for twice as many as now."""
+    """A copy that is at least `needed` long, and at least twice as long as the array."""
     larger = np.empty(max(needed, 2 * len(array)), array.dtype)
     copy_values(larger, 0, array, 0, len(array))
     return larger
@@ -40,8 +40,8 @@ def in_ranges(cell: int, first: int, past: int, low: Int32s, high: Int32s) -> bo
 def int_cells(keys: Int64s, valid: Bools, cuts: Int64s, out: Int32s) -> None:
     """The cell of every key; `valid` may be empty, meaning that all are.
 
-    Cuts that are evenly spread, as those of whole numbers mostly are, are found where they should be at once; from
-    there on the search is binary.
+    The first guess takes the cuts to be evenly spread, as those of whole numbers mostly are. From there on the search
+    is binary.
     """
     count = len(cuts)
     if count == 0:

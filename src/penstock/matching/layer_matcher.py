@@ -48,7 +48,7 @@ class LayerMatcher:
         return self._core.attributes
 
     def hits(self, batch: pa.RecordBatch, now: int, most: int) -> Hits:
-        """The conjunctions that hold; TooManyHitsError if there are more than `most`, unless for one event."""
+        """The conjunctions that hold; TooManyHitsError if they are more than `most`. One event alone has no limit."""
         most = UNBOUNDED if batch.num_rows <= 1 else most
         batch = self.layer.plan.computed.add_to(batch, now)
         cells = self._core.encode(batch)
@@ -77,7 +77,7 @@ class LayerMatcher:
         return ids
 
     def take_evaluations(self) -> Int64s:
-        """How many lazy tests were evaluated for each subscription since this was last asked."""
+        """How many lazy tests were evaluated for each subscription since the last call."""
         plan = self.layer.plan
         total = np.zeros(plan.targets, np.int64)
         if self.gate is not None:

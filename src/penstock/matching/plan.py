@@ -1,7 +1,7 @@
-"""The plan: what subscriptions compile to. Immutable, flat arrays, the same for every engine.
+"""The plan, which subscriptions are compiled to: immutable, flat arrays, the same for every engine.
 
     attribute a      a column of the event, cut into cells by `domains[a]`; past the domains come the derived
-                     attributes, one per distinct test that is no range (see `derived`), with the cells 0 unknown,
+                     attributes, one per distinct test that isn't a range (see `derived`), with the cells 0 unknown,
                      1 false, 2 true
     conjunction c    predicates conjunction_start[c] .. conjunction_start[c + 1], the most selective first
     predicate p      cells predicate_low[p] .. predicate_high[p] of attribute predicate_attribute[p]; if that is
@@ -11,9 +11,9 @@
                      the chains of operators that are still to be decided (`operator_plan`)
 
 An event matches a subscription if it satisfies one of its conjunctions and the lease hasn't ended. Identical
-conjunctions are kept once, whoever subscribed to them: that is what the fan-out is for. `sharing` says in which order
-they stand. A conjunction has its predicates beside it rather than their numbers in a table of distinct ones: where
-ranges differ from one subscription to the next, as they do, that is half the bytes and one look-up less.
+conjunctions are kept once, whoever subscribed to them; the fan-out leads to the subscriptions. `sharing` says in which
+order they stand. A conjunction holds its predicates, not their numbers in a table of distinct ones: since ranges mostly
+differ from one subscription to the next, that is half the bytes and one look-up less.
 
 An engine may add arrays of its own (`index`), built once and mapped with the rest.
 """
@@ -74,7 +74,7 @@ class Plan(Shared):
 
     @property
     def targets(self) -> int:
-        """How many subscriptions and chains there are: what conjunctions lead to."""
+        """How many subscriptions and chains there are: conjunctions lead to either."""
         return len(self.ids) + (len(self.operators) if self.operators else 0)
 
     @property
@@ -179,7 +179,7 @@ class Plan(Shared):
         return found
 
     def header(self) -> dict[str, Any]:
-        """What isn't an array, for JSON."""
+        """Everything that isn't an array, for JSON."""
         return {
             "schema": json.loads(self.schema.to_json()),
             "domains": [list(d.path) for d in self.domains],
@@ -190,7 +190,7 @@ class Plan(Shared):
 
     @staticmethod
     def assemble(header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> "Plan":
-        """The plan again, from what `header` and `arrays` gave."""
+        """The plan from its `header` and its `arrays`."""
         schema = Schema.from_json(json.dumps(header["schema"]))
         operators = None
         if header.get("operators") is not None:

@@ -1,8 +1,8 @@
-"""Subscriptions in columns: what a registry hands to the compiler, and the seam between the two.
+"""Subscriptions in columns, as a registry hands them to the compiler: the seam between the two.
 
 A million subscriptions travel as four flat arrays, never as a million objects. `Rows` is a set of
-subscriptions, `Changes` is what happened since a sequence number, and `SubscriptionSource` is all
-that the snapshot store asks of a registry: whoever implements its four members can feed it.
+subscriptions, `Changes` are the changes since a sequence number, and `SubscriptionSource` is all
+that the snapshot store needs of a registry: whoever implements its four members can feed it.
 
 Times are UTC microseconds since 1970 in an int64; `FOREVER` is a lease without end.
 """
@@ -20,8 +20,8 @@ FOREVER = 2**63 - 1
 """The lease end of a subscription that never expires."""
 
 EVER = -(2**63)
-"""A moment at which no lease has ended. Plans are compiled of what is active then, that is of everything: clocks may be
-set back, and a subscription that a plan has left out couldn't match again."""
+"""A moment at which no lease has ended. Plans are compiled from the subscriptions that are active then, which are all:
+a clock may be set back, and a subscription that a plan left out couldn't match again."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -96,8 +96,8 @@ class Changes:
 
     A subscription that changed several times stands here once: in `upserts` if it is there now
     (added or renewed; possibly expired meanwhile, which its `expires` tells), in `removed` if it
-    isn't. Applying `Changes` to the state it was asked since gives the state at `sequence`;
-    applying it twice changes nothing.
+    isn't. Applied to the state at that number, `Changes` give the state at `sequence`; applying
+    them twice changes nothing more.
 
     >>> changes = Changes(2, Rows.of([], sequence=2), np.array([7]))
     >>> changes.sequence, changes.removed
@@ -130,5 +130,5 @@ class SubscriptionSource(Protocol):
         ...
 
     def changes(self, since: int) -> Changes:
-        """What changed after sequence number `since`, compacted."""
+        """The changes after sequence number `since`, compacted."""
         ...

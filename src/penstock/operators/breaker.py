@@ -46,7 +46,7 @@ class Breaker:
         self._open = False
         self._trial = False
         self._reason = ""
-        self._held = held  # why no call can be made at all, if so; asked when it is open
+        self._held = held  # why no call can be made at all, or None; asked while it is open
 
     @property
     def state(self) -> str:

@@ -1,9 +1,10 @@
 """Conditions on variables: `:y > 2 * :z`, computed as SQL does.
 
-NULL propagates, and a comparison with NULL is unknown. Integers and decimals are exact (DuckDB stops with an error
-where 64 bits or 38 digits overflow; here nothing overflows), mixed with a double they are doubles. `/` always gives a
-double, `%` has the sign of the dividend, and dividing by zero gives NULL: DuckDB's own answer depends on the type and
-on its settings. NaN equals itself and is the greatest number. Dates compare with timestamps as their midnight in UTC.
+NULL propagates, and a comparison with NULL is unknown. Integers and decimals are exact; mixed with a double they are
+doubles. Nothing overflows here, while DuckDB stops with an error beyond 64 bits or 38 digits. `/` always gives a
+double, and `%` has the sign of the dividend. Dividing by zero gives NULL: DuckDB's own answer depends on the type and
+on its settings. NaN equals itself and is the greatest number. A date is compared with a timestamp as its midnight in
+UTC.
 
 A condition is turned into nested closures once, because it is evaluated for every combination of bindings.
 """
@@ -38,7 +39,7 @@ _EXACT = Context(prec=400, Emax=10**6, Emin=-(10**6))
 
 
 def truth_of(condition: Condition) -> ConditionTest:
-    """Whether a condition is true: unknown isn't.
+    """A function that says whether a condition is true. Unknown isn't true.
 
     >>> test = truth_of(Condition(">", Variable(0), Arithmetic("*", Fixed(None, 2), Variable(1))))
     >>> test((5, 2), dict().get), test((5, 3), dict().get), test((5, None), dict().get)
@@ -64,7 +65,7 @@ def truth_of(condition: Condition) -> ConditionTest:
 
 
 def term_of(operand: Operand) -> TermFunction:
-    """The value of a term: None is NULL."""
+    """A function that gives the value of a term. None is NULL."""
     match operand:
         case Variable(number):
             return lambda row, event: row[number]

@@ -2,8 +2,8 @@
 
     read ─▶ measure ─▶ embeddings ─▶ rewritings ─▶ choose (delta §3.3) ─▶ shorten (delta §3.4) ─▶ plan
 
-How much views have of a document is measured on sample documents. Without samples each view counts as one tuple per
-document, so that plans differ by how many inputs they join.
+The tuples and bytes of views per document are measured on sample documents. Without samples each view counts as one
+tuple per document, with the bytes guessed from its nodes and the texts that it returns.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +29,9 @@ from penstock.views.rewriting_graph import RewritingGraph
 from penstock.views.tree_pattern import Returns, TreePattern
 
 MARGIN = 1.2
-"""The source's capacity unless one is given: so many times the views that nothing else can feed, as in delta §5.3."""
+"""The source's capacity, unless one is given, is so many times the views that nothing else can feed (delta §5.3)."""
 
-_ID_BYTES, _TEXT_BYTES = 8, 32  # of a tuple, where nothing was measured
+_ID_BYTES, _TEXT_BYTES = 8, 32  # of an id and of a text in a tuple, if nothing was measured
 
 TellPhase = Callable[[str], None]
 """Is called with the name of each phase as it begins."""
@@ -41,10 +41,10 @@ MakeGraphs = Callable[[Sequence[TreePattern], RewritingLimits, Float64s], Graphs
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What a plan has to keep to. The source's default capacity is what is needed and a fifth.
+    """What a plan has to keep to. The source's default capacity is a fifth more than is needed (`MARGIN`).
 
-    `wider` is what capacities of views are multiplied with before paths are shortened: where 10 is what they should
-    feed and 15 what they may, paths are shorter with 1.5 (`loga.WIDER`, as in delta §5.4).
+    Capacities of views are multiplied by `wider` before paths are shortened: if views should feed 10 and may feed 15,
+    paths are shorter with 1.5 (`loga.WIDER`, as in delta §5.4).
     """
 
     capacity: str | float = 30
@@ -58,7 +58,7 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Design:
-    """A plan, and what it was made from."""
+    """A plan, and all that it was made from."""
 
     plan: ViewsPlan
     embedding: EmbeddingGraph
@@ -122,7 +122,7 @@ def plan_views(
 
 @dataclass(frozen=True)
 class Planning:
-    """All views of a moment by number, to be planned while others come and go; how much had changed until then."""
+    """All views at one moment by number, to be planned while others come and go. `changes` counts those until then."""
 
     numbers: tuple[int, ...]
     texts: tuple[str, ...]
@@ -131,7 +131,7 @@ class Planning:
     changes: int
 
     def run(self) -> dict[int, list[int]]:
-        """For each view the views that feed it, none if the source does. PenstockError if there is no such plan."""
+        """For each view the views that feed it, or no views if the source does. PenstockError if there is no plan."""
         plan = plan_views(self.texts, self.wishes, self.samples).plan
         return {
             number: [self.numbers[used] for used in plan.inputs(row)]

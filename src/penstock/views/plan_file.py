@@ -1,20 +1,20 @@
-"""A configuration as a file: what every view is fed from, and what that costs.
+"""A configuration as a file: the inputs of every view, and their costs.
 
-JSON, one column of all views on a line, so that 100,000 views are some 12 MB, columns can be cut out by line, and a
-small plan can be read by people:
+The file is JSON, with one column of all views on a line. So 100,000 views are some 12 MB, columns can be cut out by
+line, and people can read a small plan:
 
     {"format": "penstock views plan", "version": 2, "checksum": 2713411527,
      "source": {"capacity": 2},
      "notes": {"bound": 1.5},
      "views": {
     "text": ["//a{val}", "//a[b]{val}"],
-    "inputs": [[], [0]],                       nothing: fed from the source
+    "inputs": [[], [0]],                       empty: fed from the source
     "site": [0, 1], "capacity": [30, null],    null: unlimited
     "utilisation": …, "own_latency": …, "id": …
     }}
 
-Numbers have six digits. Levels, loads and latencies follow from these, and aren't written. The checksum is of what the
-plan says, not of its spelling. A plan that was damaged, edited, cut off or mixed up is refused, with what is wrong.
+Numbers have six digits. Levels, loads and latencies follow from these, and aren't written. The checksum is of the
+plan's content, not of its spelling. A plan that was damaged, edited, cut off or mixed up is refused with the reason.
 """
 
 import json
@@ -64,7 +64,7 @@ class PlanError(PenstockError):
 
 @dataclass(frozen=True)
 class ViewsPlan:
-    """What every view is fed from, and what that costs."""
+    """The inputs of every view, and their costs."""
 
     texts: tuple[str, ...]
     fed: Inputs
@@ -73,9 +73,9 @@ class ViewsPlan:
     utilisation: Float64s
     own_latency: Float64s
     notes: Mapping[str, Note] = field(default_factory=dict)
-    """What else is known: the bound, how long it took …"""
+    """More about the plan: the bound, how long it took …"""
     ids: Int64s | None = None
-    """The subscriptions that the views are; None if they are nobody's, and go by their numbers."""
+    """The id of each view's subscription; None if views aren't subscriptions, and go by their numbers."""
 
     @property
     def level(self) -> Int64s:
@@ -84,7 +84,7 @@ class ViewsPlan:
 
     @property
     def once(self) -> Bools:
-        """Of rows with equal texts, which are one view, the nearest to the source: it is fed, and counts."""
+        """The rows that are fed, and count: of rows with equal texts, which are one view, the nearest to the source."""
         found = np.zeros(len(self.texts), np.bool_)
         rows: dict[str, int] = {}
         for row in np.argsort(self.level, kind="stable").tolist():
@@ -118,7 +118,7 @@ class ViewsPlan:
         return int(np.count_nonzero(self.once & (np.diff(self.fed.start) == 0)))
 
     def inputs(self, view: int) -> tuple[int, ...]:
-        """What one view is fed from: nothing if from the source."""
+        """The views that feed one view; empty if the source does."""
         return tuple(self.fed.inputs[self.fed.start[view] : self.fed.start[view + 1]].tolist())
 
 
@@ -145,7 +145,7 @@ def plan_of(
 
 
 def write_plan(plan: ViewsPlan, path: str | AnyPath) -> None:
-    """Write a plan; a file that is there is replaced at once or stays as it is."""
+    """Write a plan. A file that exists is replaced at once, or stays as it is."""
     try:
         replace_file(path_of(path), _text(plan))
     except OSError as error:

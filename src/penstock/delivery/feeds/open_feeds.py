@@ -1,4 +1,4 @@
-"""Which database a URL or a path of feeds names."""
+"""Opens the feeds at a path or a URL, in the database that it names."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def open_feeds(
     limits: SegmentLimits | None = None,
     clock: Callable[[], int] = utc_now,
 ) -> FeedStore:
-    """The feed store at a path or a URL. It is made if there is none."""
+    """The feed store at a path or a URL. It is made if it doesn't exist."""
     return FeedStore(_database_at(place), limits, clock)
 
 

@@ -125,13 +125,13 @@ def variants() -> list[str]:
 
 
 def _automatic(plan: Plan) -> Choice:
-    """`mbd` where the same few points are asked for again and again, `batch` for everything else.
+    """`mbd` if subscriptions test the same few points again and again, `batch` for everything else.
 
-    Measured on the frozen workloads: with equalities on 5 or 10 values the diagram needs a fifth to a thirtieth of what
-    the index needs for one event, and no more in blocks; with 1,000 values they are about equal; with ranges, which are
+    Measured on the frozen workloads: with equalities on 5 or 10 values the diagram needs a fifth to a thirtieth of the
+    index's time for one event, and no more in blocks. With 1,000 values they are about equal. With ranges, which are
     hardly ever the same twice, `batch` is ahead.
     """
-    is_range = plan.tested_attribute < len(plan.domains)  # other tests are hardly ever the engine's
+    is_range = plan.tested_attribute < len(plan.domains)  # other tests are mostly left to the gate
     widths = (plan.predicate_high - plan.predicate_low)[is_range]
     points = float(np.mean(widths == 0)) if len(widths) else 0.0
     constants = len(plan.cuts.numbers) + len(plan.cuts.texts)

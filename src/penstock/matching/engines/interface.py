@@ -27,7 +27,7 @@ class Hits:
 
 
 UNBOUNDED = 2**62
-"""As a number of hits: more than there can be."""
+"""A number of hits that is larger than any there can be."""
 
 
 class TooManyHitsError(PenstockError):
@@ -62,6 +62,6 @@ class Engine(Protocol):
     def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
         """The conjunctions that hold, for every event of a batch; TooManyHitsError if these are more than `most`.
 
-        Memory follows `most`, and what a single event can have, not what the batch has.
+        Memory grows with `most` and with the hits of a single event, not with those of the batch.
         """
         ...

@@ -1,12 +1,12 @@
 """The shared decision diagram: every distinct predicate once, every common part of conjunctions once.
 
-Follows mbd §3: predicates get numbers in a global index (`predicate_index`), conjunctions become chains of nodes that
-share what they have in common from the bottom (`mbd_diagram`), and an event is matched in two steps: which predicates
-hold, then which nodes. Each is done once per event, or once per block of events, however many conjunctions use it. It
-is strong where conjunctions repeat each other's predicates, as equalities over few values do; where nearly every
-predicate is used once, there is little to share.
+Follows mbd §3: predicates get numbers in a global index (`predicate_index`), and conjunctions become chains of nodes
+that share equal parts from the bottom (`mbd_diagram`). An event is matched in two steps: which predicates hold, then
+which nodes. Each predicate and node is evaluated once per event, or once per block of events, however many conjunctions
+use it. The engine is strong where conjunctions repeat each other's predicates, as equalities over few values do; where
+nearly every predicate is used once, there is little to share.
 
-Two ways of evaluation, and the cheaper one is taken:
+There are two ways of evaluation, and the cheaper one is taken:
 
     event by event (`mbd_events`)     from the predicates that hold upwards, only through nodes that are true
     a block (`mbd_blocks`)            64 events at a time, only through nodes that are true for one of them
@@ -41,7 +41,7 @@ _BLOCK_NODE, _BLOCK_WORD = 15.0, 0.35
 
 
 class MbdEngine:
-    """See the module. `order` is that of the attributes: by statistics, or as the plan has them."""
+    """See the module. The option `order` is the order of attributes: by statistics, or as the plan has them."""
 
     name: ClassVar[str] = "mbd"
     options: ClassVar[Mapping[str, tuple[str, ...]]] = {"order": ("statistics", "plan")}

@@ -15,14 +15,15 @@ Two conjunctions whose chains begin alike at the bottom share that part, and eac
                         TRUE
 
 A node of a conjunction has FALSE as its low edge, and one high edge. So the nodes above a node are a run of numbers,
-and a list of where these runs begin is all the edges there are: 12 bytes per node. It is the upward edges that
-evaluation needs. A node whose low edge isn't FALSE (a disjunction, a negation) would be reached from two nodes below
-it: its number would stand in a second list of runs, of the nodes above by their low edges, and it would be visited when
-both below it are known. Levels, numbering and outputs stay. A plan has its disjunctions resolved already, so that none
-of this would ever be used here.
+and the beginnings of these runs are all that is stored of the edges: 12 bytes per node. Evaluation needs only the
+upward edges. A node whose low edge isn't FALSE (a disjunction, a negation) would be reached from two nodes below it:
+its number would stand in a second list of runs, for low edges, and it would be visited once both nodes below it are
+known. Levels, numbering and outputs would stay the same. But a plan has its disjunctions resolved already, so none of
+this is needed here.
 
-Built bottom-up, a level for all conjunctions at once: what has the same node below and the same predicate is the same
-node. That is the unique table of a decision diagram, as one sort per level instead of a look-up per node.
+The diagram is built bottom-up, one level of all conjunctions at a time: nodes with the same predicate and the same node
+below them are one node. That is the unique table of a decision diagram, as one sort per level instead of a look-up per
+node.
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,8 @@ TRUE = 0
 
 
 class Diagram(NamedTuple):
-    """Node n tests predicate[n], stands below the nodes above[n] .. above[n + 1], and is the end of output[n], or -1.
+    """Node n tests predicate[n], stands below the nodes above[n] .. above[n + 1], and is the top of the conjunction
+    output[n], or of none if that is -1.
 
     The lowest nodes, those that stand on TRUE, are ascending by predicate: with the predicates of word w they begin at
     lowest[w].
@@ -51,7 +53,7 @@ class Diagram(NamedTuple):
 
     @staticmethod
     def of(arrays: Mapping[str, AnyArray]) -> "Diagram":
-        """From what `build_diagram` built, perhaps mapped from files."""
+        """From the arrays of `build_diagram`, perhaps mapped from files."""
         return Diagram(*(read_only(arrays[f"node_{name}"]) for name in Diagram._fields))
 
 

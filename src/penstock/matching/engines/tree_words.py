@@ -8,19 +8,19 @@
 A node and its edges lie side by side: a visit costs a cache line or two, where an array per field would cost one each.
 Edges are hashed: sorted ones would have to move whenever one is inserted.
 
-**Result edges.** The edge of a point is labelled with its cell, and what leads over it isn't verified again. Ranges
-overlap, and each may be the only one of its kind: with an edge for each, the tree would end below the first attribute.
-So the edge of a range is labelled with a coarser range that holds it, and the predicate is verified in the leaf. With a
-*unit* of about half its length, a range that begins in unit u ends in u + 2 at the latest:
+**Result edges.** The edge of a point is labelled with its cell, so the predicate isn't verified again. Ranges overlap,
+and each may be the only one of its kind: with an edge for each, the tree would end below the first attribute. So the
+edge of a range is labelled with a coarser range that holds it, and the predicate is verified in the leaf. With a *unit*
+of about half its length, a range that begins in unit u ends in u + 2 at the latest:
 
     cells of level 2   0 ─ 3  4 ─ 7  8 ─ 11  12 ─ 15         an event in unit u follows the edges u - 2, u - 1 and u
     range 5 .. 11             ░▒▒▒▒  ▒▒▒▒▒▒                  … begins in unit 1: its edge is that of the cells 4 .. 15
 
 The edges of all levels are in one table: the unit of a cell has the key (TOP + cell) >> level, as the nodes of a binary
-heap are numbered, and TOP is more than any cell. The last level has one unit: the edge of ranges that are too wide to
-tell events apart otherwise than by NULL, cell 0, which is in no range but its own point. An event asks a node for one
-key, and for three per level of ranges that the node has; and an edge is one slot, whatever it accepts. An interval tree
-would find exact ranges, at the price of the depth.
+heap are numbered, and TOP is more than any cell. The last level has one unit. It is the edge of ranges so wide that
+they tell events apart only by NULL (cell 0, which is in no range but its own point). An event looks for one key in a
+node, and for three per level of ranges that the node has. An edge is one slot, whatever it accepts. An interval tree
+would find exact ranges, but each look-up would go through its depth.
 
 The array is of int32 (the cells of a plan) or of int64 (those of a `GrowingTree`); kernels are compiled for both.
 """
@@ -49,7 +49,7 @@ BITS_MASK = EXCLUSIVE - 1
 BEFORE = 2  # how many units before its own an event looks for ranges
 ANYTHING = 1  # the key of the last level
 
-# What a tree that grows knows about its array (`state`).
+# The places in the `state` that a growing tree keeps of its array.
 END, FREED, EXACT, NODE_LISTS, LEAF_LISTS = 0, 1, 2, 3, 67
 STATE = 131
 
@@ -71,7 +71,7 @@ def empty_words(dtype: type, attributes: int) -> Words:
 
 
 def empty_state(exact: bool) -> Int64s:
-    """The state to go with it. `exact`: leaves have no room to grow."""
+    """The state of an array with nothing in the tree. `exact`: leaves have no room to grow."""
     state = np.zeros(STATE, np.int64)
     state[END], state[EXACT] = FIRST, exact
     return state
@@ -88,9 +88,9 @@ def last_level(words: Words) -> int:
 
 @kernel
 def level_of(low: int, high: int, last: int, top_level: int) -> int:
-    """The level of a predicate's edge: 0 of points, more of ranges; -1 if it has none.
+    """The level of a predicate's edge: 0 for points, more for ranges; -1 if it has none.
 
-    A range whose edge half of the cells 0 .. last would follow, and more, is of the last level.
+    If more than half of the cells 0 .. last would follow the edge, the range is of the last level.
     """
     width = high - low
     if width <= 0:
@@ -113,7 +113,7 @@ def key_of(cell: int, level: int, top_level: int) -> int:
 
 @kernel
 def level_of_key(key: int, top_level: int) -> int:
-    """The level again."""
+    """The level of a key."""
     level = top_level
     while key > 1:
         key >>= 1
@@ -176,7 +176,7 @@ def add_edge(words: Words, node: int, key: int) -> int:
 
 @kernel
 def copy_words(source: Words, first: int, target: Words, place: int, count: int) -> None:
-    """Copy words that don't overlap. Slices would do the same, and take a second to compile wherever there is one."""
+    """Copy words that don't overlap. A slice would do the same, but every one in the code takes a second to compile."""
     for i in range(count):
         target[place + i] = source[first + i]
 
@@ -192,7 +192,7 @@ def node_room(words: Words, state: Int64s, bits: int) -> tuple[Words, int]:
 
 @kernel
 def leaf_room(words: Words, state: Int64s, size: int) -> tuple[Words, int]:
-    """Words for a leaf of a size: so many, or the next power of two if it may grow."""
+    """Words for a leaf, and the array: exactly `size` of them, or the next power of two if the leaf may grow."""
     if state[EXACT]:
         return _room(words, state, size, 0)
     digits = digits_of(size)

@@ -1,29 +1,29 @@
-"""In which order chains are evaluated, decided beforehand (operators §4.2).
+"""The order in which chains are evaluated, decided beforehand (operators §4.2).
 
     within a chain   its predicates by cost / (1 - selectivity), which is the cheapest order for one chain alone; with
                      equal costs by ascending selectivity, as operators §4.2 has it
-    of two chains    what is saved if u is evaluated before v: the sum over their equivalence links in `saving`
+    of two chains    the saving if u is evaluated before v: the sum over their equivalence links in `saving`
                      (operators §4.2.4)
     of all           edges u -> v by descending saving; one is taken if u has no successor yet, v no predecessor, and
-                     it closes no cycle (operators §4.2.5, where the graph is undirected, which can't say who is first).
-                     What results are paths, evaluated from their first chain to their last
+                     it closes no cycle (operators §4.2.5 has an undirected graph, which can't say who is first). The
+                     edges form paths, and a path is evaluated from its first chain to its last
 
 Where operators §4.2 is silent or can't be followed:
 
-- *Which pairs.* It takes all pairs. Only those that share a predicate save anything; and a predicate with a thousand
-  chains still has a million pairs. So the chains of a predicate are sorted by their ratio P/C there (the chance of
-  reaching it by the cost of what stands above it), which is the order that they should be evaluated in if they had no
-  other link, and each is paired with the next `NEIGHBOURS` only (`python -m benchmarks operators -x order` measures
-  what that costs against all pairs: no more than chance, and more neighbours don't help).
+- *Which pairs.* The paper takes all pairs. Only those that share a predicate save anything; and a predicate with a
+  thousand chains still has a million pairs. So the chains of a predicate are sorted by their ratio P/C there (the
+  chance of reaching it, divided by the cost of the nodes above it). That would be the order of their evaluation if they
+  had no other link. Each is paired with the next `NEIGHBOURS` only: `python -m benchmarks operators -x order` shows no
+  loss against all pairs beyond chance, and more neighbours don't help.
 - *Ties in a chain.* The predicate that more chains have comes first.
 - *The order of the paths.* Descending by the number of other chains that the chains of a path are expected to decide,
   each on its own: P summed over all their links, times the chance that the predicate is false. By cost, by the best
   chain or by the first one of a path was worse; in no order at all, 3 to 5 % worse.
-- *Different costs.* operators §4.3 multiplies probabilities by costs, which makes products of costs; we take the cost
-  of the nodes above a link as it is, and test that the difference is then exact.
+- *Different costs.* operators §4.3 multiplies probabilities by costs, which makes products of costs. We take the cost
+  of the nodes above a link as it is; a test shows that the difference is then exact.
 
-Paths are not what helps most: to sort the chains by what they are expected to decide, by their cost, without any edge,
-takes 3 to 8 % fewer evaluations. That isn't Sub-Order any more; `adaptive` takes fewer still.
+Paths aren't the best order: without any edge, chains sorted by the number of chains that they are expected to decide,
+divided by their cost, take 3 to 8 % fewer evaluations. That isn't Sub-Order any more; `adaptive` takes fewer still.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Nodes:
     """The predicates of each chain in the order of their evaluation, laid out as in the index."""
 
     predicate: Int32s
-    reach: Float64s  # P: how likely all before it in its chain are true
+    reach: Float64s  # P: the chance that all before it in its chain are true
     above: Float64s  # C: the expected cost of those
     pull: Float64s  # by chain: how many other chains it is expected to decide
     cost: Float64s  # by chain
@@ -86,7 +86,7 @@ def _expected(at: Index, uses: Int64s) -> tuple[Float64s, Float64s, Float64s, Fl
 
 
 def order_chains(at: Index, found: Nodes, neighbours: int = NEIGHBOURS) -> Int32s:
-    """All chains, the first to be evaluated first."""
+    """All chains, in the order of their evaluation."""
     with np.errstate(divide="ignore"):
         ratio = found.reach / found.above
     chain = np.repeat(np.arange(at.chains, dtype=np.int32), np.diff(at.start))
@@ -102,7 +102,7 @@ def order_chains(at: Index, found: Nodes, neighbours: int = NEIGHBOURS) -> Int32
 
 @kernel
 def _edges(at: Index, neighbours: int) -> tuple[Int32s, Int32s, Float64s]:
-    """Pairs of chains next to each other at a predicate, the one to evaluate first first, and what that saves."""
+    """Pairs of chains that are neighbours at a predicate, with the one to evaluate first in front; their savings."""
     user_start, user = at.user_start, at.user
     room = len(user) * neighbours
     first, second, saved = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room)

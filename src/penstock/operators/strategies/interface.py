@@ -1,4 +1,4 @@
-"""What a strategy is: it says which invocations to evaluate next, until every chain is decided."""
+"""The interface of strategies: they say which invocations to evaluate next, until every chain is decided."""
 
 from typing import ClassVar, Protocol
 
@@ -10,12 +10,12 @@ class Rounds(Protocol):
     """The evaluation of one block of events: `ask`, evaluate, `tell`, and again, until nothing is asked."""
 
     def ask(self) -> tuple[Int32s, Int32s]:
-        """Events and invocations to evaluate now, in pairs, ascending by invocation and then event; none if all is
-        decided. No pair is ever asked twice."""
+        """Pairs of events and invocations to evaluate now, ascending by invocation and then event; no pairs if all is
+        decided. A pair is never asked for twice."""
         ...
 
     def tell(self, truth: Bools) -> None:
-        """The answers to what was asked last: for every pair, in order, the truth of its invocation's predicates."""
+        """Take the answers to the last `ask`: for every pair, in order, the truth of its invocation's predicates."""
         ...
 
     def true_chains(self) -> tuple[Int64s, Int32s]:
@@ -32,8 +32,8 @@ class Strategy(Protocol):
     def __init__(self, chains: Chains, estimates: Estimates) -> None: ...
 
     def begin(self, start: Int64s, chains: Int32s) -> Rounds:
-        """Evaluate events of which event e needs chains[start[e]:start[e + 1]], ascending.
+        """Evaluate some events. Event e needs chains[start[e]:start[e + 1]], ascending.
 
-        It takes up to `bytes_per_event` for each of them: many events are better taken some at a time.
+        Each event takes up to `bytes_per_event` of memory, so many events are better evaluated a few at a time.
         """
         ...

@@ -1,10 +1,10 @@
 """The sequential algorithm (operators §4.1): any undecided chain, and all of its predicates that are still needed.
 
-A chain that is picked is not left when it is decided: the rest of its predicates are evaluated as long as some other
-undecided chain has them (line 9). That is what the guarantee (theorem 2 there) rests on: at most d times as many
-predicates as any strategy must evaluate, d being the length of the longest chain.
+A chain that is picked is not left when it is decided: those of its other predicates that some undecided chain has are
+evaluated, too (line 9). The guarantee of theorem 2 there rests on this: at most d times as many predicates are
+evaluated as any strategy must evaluate, if the longest chain has d of them.
 
-"Any" chain and "any" predicate are the next ones, as they stand.
+For "any" chain and "any" predicate we take the next one in the given order.
 """
 
 from typing import ClassVar

@@ -1,6 +1,6 @@
 """Sub-Order (operators §4.2): chains in an order decided beforehand, each from its best predicate down.
 
-A chain that a shared predicate has decided is passed over; of any other, its first unknown predicate comes next. The
+A chain that a shared predicate has decided is passed over; of any other, the first unknown predicate comes next. The
 order comes from `chain_order`, unless another one is given.
 """
 
@@ -16,7 +16,7 @@ from penstock.operators.strategies.chain_order import nodes, order_chains
 from penstock.operators.strategies.interface import Rounds
 from penstock.operators.strategies.walk import Standing, Walk
 
-_DENSE = 16  # from one chain in so many on, an event's chains are put in order by going through all
+_DENSE = 16  # an event with one chain in so many or more has them ordered by going through all
 
 
 class SubOrder:

@@ -1,13 +1,13 @@
 """Places for views that found none: chains of views that make room for each other (for delta §3.3).
 
-Exchanges of two views stop where every place is taken by a view that could only go where another one has to leave
-first. This looks for the shortest chain, breadth first, as augmenting paths do in matchings:
+Exchanges of two views don't help if each view that is in the way could only go where another one has to leave first.
+This looks for the shortest chain of such moves, breadth first, like augmenting paths in matchings:
 
     open view ─wants─▶ column, one input of which is full ─used by─▶ view ─wants─▶ column …  ─▶ a column with room
 
-Columns that lack room in two inputs or more aren't tried, so that with rewritings of several inputs a chain may be
-missed: this finds choices, it doesn't prove that there are none. A chain is walked from its end, each view moving only
-if it fits at that moment, so limits are kept whatever happens.
+Columns that lack room in two inputs or more aren't tried. So a chain may be missed if rewritings have several inputs:
+this finds choices, it doesn't prove that there are none. A chain is walked from its end, and each view moves only if it
+fits at that moment, so limits are kept whatever happens.
 """
 
 from time import monotonic
@@ -26,7 +26,7 @@ _FAR = 20_000  # views that a search looks at
 
 
 class _Search(NamedTuple):
-    """Who was reached from whom: the view before, the column that it wants, the row that must be left for that."""
+    """For each view that was reached: the view before it, the column that this one wants, the row to leave for that."""
 
     queue: Int64s
     parent: Int64s
@@ -39,7 +39,7 @@ class _Search(NamedTuple):
 def augment_choice(
     program: Program, picked: Int64s, most: float = np.inf, until: float = np.inf
 ) -> Int64s:
-    """A choice with columns that cost at most `most` for views that had none, or a more expensive one."""
+    """A choice in which more views have a column that costs at most `most`, where chains of moves are found."""
     users = users_of_rows(program, picked)
     views, rows = len(picked), len(program.limit)
     none = np.full(views, -1, np.int64)
@@ -111,7 +111,7 @@ def _reach_room(
 def _walk_back(
     program: Program, users: Users, search: _Search, root: int, end: int, column: int
 ) -> bool:
-    """Move the views of a chain, the last one first. Whether the first one got its column."""
+    """Move the views of a chain, the last one first. Returns whether the first one got its column."""
     view = end
     while blocking_row(program, users, view, column, NO_ROW) == FREE:
         use(users, view, column)

@@ -1,4 +1,4 @@
-"""How many views a view may feed, and the source (delta §2.2, constraints).
+"""How many views each view may feed, and how many the source (delta §2.2, constraints).
 
 A capacity is a number of rewritings that a view takes part in: its outdegree in a configuration. `UNLIMITED` is one,
 larger than any outdegree.
@@ -17,7 +17,7 @@ UNLIMITED = 1 << 60
 
 
 class CapacityError(PenstockError):
-    """A capacity that is no number of views."""
+    """A capacity that isn't a number of views."""
 
 
 class Capacities(NamedTuple):
@@ -27,7 +27,7 @@ class Capacities(NamedTuple):
     source: int
 
     def widen_views(self, factor: float) -> "Capacities":
-        """Room for latency: views may feed more, rounded down; the source may not."""
+        """Capacities with room for shorter paths: views may feed more, rounded down; the source may not."""
         if not 1 <= factor < math.inf:
             raise CapacityError(f"capacities are widened by a factor from 1 on, not by {factor}")
         wide = np.minimum(np.floor(self.views * float(factor)), float(UNLIMITED))

@@ -1,17 +1,17 @@
-"""Choosing where every view is fed from, at the least utilisation within all capacities (delta §3.3).
+"""Chooses what feeds every view, with the least utilisation within all capacities (delta §3.3).
 
-The integer program of delta table 1 is NP-hard; HiGHS solves the easy ones of 100,000 views in minutes and stands at a
-gap of a third after twenty on others. So, in this order, as long as there is time:
+The integer program of delta table 1 is NP-hard. With 100,000 views, HiGHS solves easy programs in minutes; on others it
+still has a gap of a third after twenty minutes. So these steps are taken in order, as long as there is time:
 
-    simplify     what can't matter goes (`program`); often nine columns of ten
-    relax        prices for capacities: a bound (`lagrangian`)
-    repair       a choice within all limits, from the prices (`repair`)
-    solve        HiGHS on the columns that can still be part of a better choice: those whose reduced cost is no more
-                 than the gap. That loses no optimum, so what HiGHS proves of them holds of the whole
+    simplify     columns and limits that can't matter are dropped (`program`): often nine columns of ten
+    relax        prices for capacities give a bound (`lagrangian`)
+    repair       the prices give a choice within all limits (`repair`)
+    solve        HiGHS gets the columns that can still be part of a better choice: those whose reduced cost is no more
+                 than the gap. That loses no optimum, so its bound for them holds for the whole program
 
-It ends as soon as the choice is within `within` of the bound, unless the rest is small enough to be solved exactly.
-What comes back says how far from the optimum it can be at most. Nothing waits longer than `seconds`, but for the time
-that one pass of a kernel or HiGHS's look at its clock takes.
+It ends as soon as the choice is within `WITHIN` of the bound, unless the rest is small enough to be solved exactly.
+The result says how far from the optimum it is at most. All this takes no longer than `seconds`, except for one pass of
+a kernel, or the time until HiGHS looks at its clock.
 """
 
 from time import monotonic
@@ -38,13 +38,13 @@ from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, Rewriti
 SECONDS = 60.0
 WITHIN = 1e-3
 _SMALL = 20_000  # columns that are solved exactly, however good the choice is already
-_LARGE = 400_000  # columns that HiGHS isn't given: it wouldn't be through in minutes
-_EQUAL = 2e-9  # share of the utilisation: what the order of summation may change, twice
-_LONG = 10.0  # seconds that are spent on being exact where the choice is good enough
+_LARGE = 400_000  # columns that HiGHS gets at most: with more it would take too many minutes
+_EQUAL = 2e-9  # share of the utilisation: twice what the order of summation may change
+_LONG = 10.0  # seconds at most for an exact solution, if the choice is good enough already
 
 
 class NothingFound(PenstockError):
-    """Time was over before a configuration was found, or proved not to be."""
+    """Time was over before a configuration was found or proved to be impossible."""
 
 
 class ConfigurationChoice(NamedTuple):
@@ -55,7 +55,7 @@ class ConfigurationChoice(NamedTuple):
     bound: float
     """No configuration has less utilisation than that."""
     exact: bool
-    """Whether none has less than this one."""
+    """Whether no configuration has less utilisation than this one."""
 
     @property
     def gap(self) -> float:
@@ -101,7 +101,7 @@ def _first(
     capacities: Capacities,
     until: float,
 ) -> Int64s:
-    """A choice within all limits, from where it is easiest to find."""
+    """A choice within all limits, by the first method that finds one; fast methods are tried first."""
     begun = greedy(program, relaxed.prices)
     if not np.any(begun == OPEN):
         return improve_choice(program, begun, until)
@@ -161,10 +161,10 @@ def _solved(
 
 @kernel
 def _translated(program: Program, graph: RewritingGraph, chosen: Int64s) -> Int64s:
-    """A configuration of the whole graph in the columns of the program, which needs no limited input more.
+    """A configuration of the whole graph as a choice of the program's columns, which needs no further limited input.
 
-    For each view the cheapest column whose limited inputs are all inputs of its chosen rewriting. There is one: columns
-    are only dropped if such a one is kept.
+    Each view gets the cheapest column whose limited inputs are all inputs of its chosen rewriting. There is one, since
+    a column is dropped only if such a column is kept.
     """
     views, first, start = program.views, program.first, program.start
     picked = np.full(len(views), OPEN, np.int64)

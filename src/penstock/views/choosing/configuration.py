@@ -1,8 +1,8 @@
-"""What a configuration is fed from, level by level: levels, latencies, and what exceeds a capacity (delta §2).
+"""Levels and latencies of a configuration, and the capacities that it exceeds (delta §2).
 
 In a valid configuration every view is fed in one way, a path leads from the source to each, so there is no cycle, and
-no view feeds more than its capacity. Everything here goes by the configuration alone, from the source down (next come
-views whose inputs are all fed), and doesn't rely on ranks: the clever parts are checked against it.
+no view feeds more than its capacity. Everything here goes by the configuration alone, from the source down: next come
+views whose inputs are all fed. It doesn't rely on ranks, so the clever parts are checked against it.
 
     source ──▶ v0 ──▶ v2 ──▶ v3        level of v0, v1: 1; of v2: 2; of v3: 3
          └───▶ v1 ──┘                  latency of v2: its rewriting's own + that of the slower of v0 and v1
@@ -30,7 +30,7 @@ class InvalidConfiguration(PenstockError):
 
 
 class Inputs(NamedTuple):
-    """What each view is fed from: inputs[start[v] : start[v + 1]], nothing if from the source."""
+    """The views that feed view v: inputs[start[v] : start[v + 1]]; no views if the source feeds it."""
 
     start: Int64s
     inputs: Int32s
@@ -54,12 +54,12 @@ def latencies(graph: RewritingGraph, configuration: Configuration, costs: Costs)
 
 
 def latencies_of(fed: Inputs, own: Float64s) -> Float64s:
-    """λ of each view, from what it is fed from and the latency of that rewriting by itself."""
+    """λ of each view, from its inputs and the latency of its rewriting by itself."""
     return _longest(*fed, _ordered(fed), own)
 
 
 def capacity_problems(load: Int64s, from_source: int, capacities: Capacities) -> Iterator[str]:
-    """Which views, and whether the source, feed more than they may."""
+    """A text for each of the first views that feed more than they may, and for the source if it does."""
     for view in np.flatnonzero(load > capacities.views)[:_SHOWN].tolist():
         yield f"view {view} feeds {load[view]}, more than its capacity of {capacities.views[view]}"
     if from_source > capacities.source:
@@ -99,7 +99,7 @@ def _chosen_inputs(start: Int64s, inputs: Int32s, chosen: Int64s) -> tuple[Int64
 
 @kernel
 def _from_source(start: Int64s, inputs: Int32s) -> Int64s:
-    """Views in an order in which each comes after all that feed it; those in or below a circle are left out."""
+    """Views in an order in which each comes after all that feed it. Those in or below a circle are left out."""
     views = len(start) - 1
     users, used_by = rows_by_input(start, inputs, views)
     waits = np.empty(views, np.int64)
@@ -125,7 +125,7 @@ def _from_source(start: Int64s, inputs: Int32s) -> Int64s:
 
 @kernel
 def _longest(start: Int64s, inputs: Int32s, order: Int64s, own: Float64s) -> Float64s:
-    """For each view its own figure, and the largest of its inputs' added."""
+    """For each view its own figure, plus the largest result of its inputs."""
     found = np.zeros(len(own))
     for view in order:
         slowest = 0.0

@@ -1,4 +1,4 @@
-"""What a rewriting costs: utilisation of the cheapest physical plan, and its local latency (delta §2.2).
+"""The costs of a rewriting: utilisation of its cheapest physical plan, and local latency (delta §2.2).
 
 A view has so many tuples and bytes per document, and a site of its own. Its rewriting takes the results of its inputs
 from their sites, joins them at one site and leaves its own result at the view's site:
@@ -10,11 +10,11 @@ from their sites, joins them at one site and leaves its own result at the view's
 
 A plan uses CPU, storage and bandwidth, in and out; `Weights` make one number of it, and U is that of the cheapest plan.
 Sites are alike, so that is the join at the largest input, if it is larger than the result, and else at the view. The
-local latency l is the cheapest plan's own: the slowest input's way to the join, the join, the way of the result.
+local latency l is that of the same plan: the slowest input's way to the join, the join, the way of the result.
 
-Chosen here, as delta §2.2 leaves them open: the figures' defaults; that the way between two sites takes both delays and
-the narrower bandwidth; that the source's work weighs ten times as much as others', since taking work off it is what
-views are for. The source's matching of documents is the same for all views and not counted, as in delta §3.3.
+delta §2.2 leaves some things open. Chosen here are the default figures; that the way between two sites takes both
+delays and the narrower bandwidth; and that the source's work weighs ten times as much as others', since views are there
+to take work off it. The source's matching of documents is the same for all views and not counted, as in delta §3.3.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -45,7 +45,7 @@ class _Figures:
 
 @dataclass(frozen=True)
 class Resources(_Figures):
-    """What work takes at a site, and how fast its network is."""
+    """How long work takes at a site, and how fast its network is."""
 
     cpu_per_tuple: float = 1e-6
     """Seconds to join, filter and write one tuple."""
@@ -74,12 +74,12 @@ class Weights(_Figures):
     sent: float = 1.0
     received: float = 1.0
     source: float = 10.0
-    """What the source's work counts, as a multiple of others'."""
+    """How many times as much the source's work counts as others'."""
 
 
 @dataclass(frozen=True)
 class CostModel:
-    """Figures of the sites, of the source, and what they weigh."""
+    """The resources of the sites and of the source, and how they are weighed."""
 
     sites: Resources = field(default_factory=Resources)
     source: Resources = field(default_factory=Resources)
@@ -87,7 +87,7 @@ class CostModel:
 
 
 class ViewStatistics(NamedTuple):
-    """What views have per document, on average."""
+    """Tuples and bytes that each view has per document, on average."""
 
     tuples: Float64s
     size: Float64s
@@ -127,7 +127,7 @@ def costs(graph: RewritingGraph, views: ViewStatistics, model: CostModel | None 
 
 
 class _Joined(NamedTuple):
-    """What a rewriting's inputs have together, and the bytes of the two largest; -1 if there is one."""
+    """Tuples and bytes of a rewriting's inputs together, and the bytes of the two largest; -1 without a second."""
 
     tuples: Float64s
     size: Float64s

@@ -1,6 +1,6 @@
 """A configuration that changes: who feeds whom, and latencies that follow every change (delta §3.4).
 
-`spread_latency` brings latencies up to date after one changed: users in ascending order of rank (a heap), so that each
+`spread_latency` brings latencies up to date after one changed. Users come in ascending order of rank (a heap), so each
 view is recomputed once, after all its inputs, and only if an input's latency changed.
 """
 
@@ -17,9 +17,9 @@ from penstock.views.rewriting_graph import Configuration, Costs, RewritingGraph
 
 
 class Feeding(NamedTuple):
-    """Who feeds whom, as in `Users`, and what that means. `heap` and `queued` are scratch.
+    """Who feeds whom, as in `Users`, with all figures that LOGA needs. `heap` and `queued` are scratch space.
 
-    Flat: a record within a record makes LOGA take half as long again.
+    The record is flat: a record within it makes LOGA take half as long again.
     """
 
     start: Int64s
@@ -66,7 +66,7 @@ def feeding(
 
 @kernel
 def latency_by(feed: Feeding, view: int, rewriting: int) -> float:
-    """The latency that a view would have if it were fed so, as its inputs are now."""
+    """The latency that a view would have by a rewriting (negative: from the source), as latencies are now."""
     latency: float = feed.from_source[view]
     if rewriting >= 0:
         slowest = slowest_input(feed.start, feed.inputs, feed.latency, rewriting)

@@ -2,14 +2,14 @@
 
 The fewest views that the source must feed are the optimum of the same program with cost 1 for the source, 0 for
 rewritings, and no limit for the source. Its Lagrangian bound proves that fewer won't do; a choice that is found says
-how many are enough. What makes it so are views that have no rewriting, and crowds as in Hall's theorem:
+how many are enough. The reasons are views that have no rewriting, and crowds as in Hall's theorem:
 
     crowded views  ──every rewriting of theirs needs one of──▶  saturated views
     |crowded| - Σ capacity[saturated]                           at least that many must be fed from the source
 
-Saturated views are first guessed from the prices of the bound (those that are worth a place at the source), then the
-ones that the argument doesn't need are dropped one by one, as far as that is quickly done. Where columns with several
-inputs share them fractionally the crowd explains less than the bound; both are said.
+Saturated views are first guessed from the prices of the bound: those that are worth a place at the source. Then the
+ones that the argument doesn't need are dropped one by one, as far as that is quickly done. If columns with several
+inputs share them fractionally, the crowd explains less than the bound; the message gives both.
 """
 
 import math
@@ -35,7 +35,7 @@ _WORTHLESS = 0.01  # shares of a place at the source
 _WHOLE = 1e-6  # a bound that is so much above a whole number is that number
 _LONG = 20.0  # seconds that HiGHS is given
 _PROBED = 12  # guesses of which views are saturated
-_TRIED = 300  # of those, whether the explanation does without
+_TRIED = 300  # views of the best guess that are left out for a try
 
 
 class Fewest(NamedTuple):
@@ -44,13 +44,13 @@ class Fewest(NamedTuple):
     needed: int
     enough: int | None
     prices: Float64s
-    """Of each view; 0 where it has room for all."""
+    """The price of each view; 0 if it has room for all."""
     chosen: Int64s | None
     """A configuration in which the source feeds `enough` views."""
 
 
 class Infeasible(PenstockError):
-    """No configuration keeps to the capacities: what makes it so, and what would do."""
+    """No configuration keeps to the capacities: the reasons, and a capacity of the source that would be enough."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Infeasible(PenstockError):
         crowded: Int64s,
         saturated: Int64s,
     ) -> None:
-        super().__init__(fewest, capacities, alone, crowded, saturated)  # to be pickled with
+        super().__init__(fewest, capacities, alone, crowded, saturated)  # pickling repeats these
         self.needed, self.enough = fewest.needed, fewest.enough
         self.source = capacities.source
         self.alone, self.crowded, self.saturated = alone, crowded, saturated
@@ -107,7 +107,7 @@ class SourceProgram(NamedTuple):
 def source_program(
     graph: RewritingGraph, capacities: Capacities, until: float = np.inf
 ) -> SourceProgram:
-    """How many views the source must feed at least, as far as can be proved quickly."""
+    """The program for the fewest views that the source must feed, with a bound that is quickly proved."""
     views = len(graph.rank)
     nothing = np.zeros(len(graph.start) - 1)
     costs = Costs(nothing, nothing, np.ones(views), np.ones(views))
@@ -116,7 +116,7 @@ def source_program(
 
 
 def fewest_from_source(asked: SourceProgram, goal: int = 0, until: float = np.inf) -> Fewest:
-    """How many views the source must feed, and how many are enough; the search ends where `goal` are enough."""
+    """How many views the source must feed, and how many are enough. The search ends once `goal` are enough."""
     program, relaxed = asked
     choice = augment_choice(program, greedy(program, relaxed.prices), most=_WHOLE, until=until)
     picked: Int64s | None = improve_choice(program, choice, until)
@@ -150,7 +150,7 @@ def explain_infeasible(graph: RewritingGraph, capacities: Capacities, fewest: Fe
 
 
 def _saturated(graph: RewritingGraph, capacities: Capacities, prices: Float64s) -> Bools:
-    """Views that explain most by being saturated, and few that the explanation does as well without."""
+    """The saturated views that explain most, with few that the explanation could do without."""
     best, most = np.zeros(len(prices), np.bool_), 0
     worth = prices[prices > _WORTHLESS]
     probes = np.quantile(worth, np.linspace(0, 1, _PROBED)) if len(worth) else worth
@@ -166,7 +166,7 @@ def _saturated(graph: RewritingGraph, capacities: Capacities, prices: Float64s) 
 
 
 def _lack(graph: RewritingGraph, capacities: Capacities, saturated: Bools) -> int:
-    """How many views of the crowd before these find no place, those without rewriting aside."""
+    """How many views of the crowd that needs these find no place. Views without a rewriting don't count."""
     crowd = int(np.count_nonzero(_crowd(graph, saturated) & (np.diff(graph.first) > 0)))
     return max(0, crowd - int(capacities.views[saturated].sum()))
 

@@ -5,12 +5,12 @@ its cheapest column, by itself, in one pass. For any prices >= 0
 
     bound = Σ cheapest[v] - Σ price[u] limit[u]      <=  the optimum of the program and of its linear relaxation
 
-since a choice that keeps to the limits never pays more than what the limits are worth. Prices are raised where too many
-buy and lowered where too few do. The classic step is along the subgradient (load - limit), as long as the gap says;
-inputs differ by orders of magnitude in what they are worth, and it creeps. Here each price moves by about the same
+since a choice that keeps to the limits never pays more than the limits are worth. Prices are raised where too many buy
+and lowered where too few do. The classic step is along the subgradient (load - limit), with a length taken from the
+gap. It creeps here, since the values of inputs differ by orders of magnitude. So each price moves by about the same
 step, in the direction that its own excess has had lately (a running mean, divided by its running magnitude), and the
-step shrinks geometrically: within 0.01 % of the final bound after 100 passes where the classic step (with deflection,
-or the volume algorithm) is still 0.3 % off after 400.
+step shrinks geometrically. After 100 passes this is within 0.01 % of the final bound; the classic step (with
+deflection, or the volume algorithm) is still 0.3 % off after 400.
 """
 
 from time import monotonic
@@ -23,9 +23,9 @@ from penstock.base.jit import kernel
 from penstock.views.choosing.program import Program, loads
 
 PASSES = 300
-_FIRST_STEP, _LAST_STEP = 0.25, 2e-4  # shares of what there is to lose
+_FIRST_STEP, _LAST_STEP = 0.25, 2e-4  # shares of the typical loss of a view
 _MEMORY, _LONG_MEMORY = 0.8, 0.95
-_ROUNDING = 1e-9  # of the bound: what the order of summation may change
+_ROUNDING = 1e-9  # share of the bound that the order of summation may change
 
 
 class Relaxation(NamedTuple):
@@ -61,7 +61,7 @@ def relax(program: Program, until: float = np.inf) -> Relaxation:
 
 
 def _typical(program: Program) -> float:
-    """What views lose if they get their most expensive column instead of their cheapest, on average."""
+    """How much a view loses on average if it gets its most expensive column instead of its cheapest."""
     return float((program.cost[program.first[1:] - 1] - program.cost[program.first[:-1]]).mean())
 
 
@@ -93,7 +93,7 @@ def _cheapest(program: Program, prices: Float64s) -> tuple[Float64s, Int64s]:
 
 @kernel
 def reduced_costs(program: Program, prices: Float64s) -> Float64s:
-    """How much each column costs more than the cheapest of its view, at these prices.
+    """How much more each column costs than the cheapest of its view, at these prices.
 
     A configuration that has a column costs at least the bound and that much more.
     """

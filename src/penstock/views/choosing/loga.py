@@ -1,27 +1,27 @@
 """LOGA: shorter paths for a configuration that was chosen for its utilisation (delta §3.4, algorithm 2).
 
-Views in descending order of impact, which is their latency times the number of views that they reach. Each takes the
-rewriting with which the sum of all latencies is least, if its inputs have room, and never goes back to the source;
-again and again, until a round changes nothing.
+Views are taken in descending order of impact, which is their latency times the number of views that they reach. Each
+takes the rewriting with which the sum of all latencies is least, if its inputs have room, and never goes back to the
+source. Rounds are repeated until one changes nothing.
 
 Where this departs from delta §3.4, with the same result:
 
-- The sum of all latencies grows with the latency of a single view and with nothing else that a replacement of its
-  rewriting changes. So the best rewriting is the one by which the view itself is fastest, and nothing has to be
-  replaced and put back to find it out. Latencies spread once for each replacement that is made.
+- When a view's rewriting is replaced, all other latencies depend only on that view's latency, and grow with it. So the
+  best rewriting is the one by which the view itself is fastest, and nothing has to be replaced and put back to find it.
+  Latencies spread once for each replacement that is made.
 - Reach is counted at the beginning of each round, when views are put into order: a view counts once for each path to
-  it. Where rewritings have one input these are the views themselves. With two inputs and more, counting each view once
-  came out up to 1 % better or worse than that, and takes much longer. A view reaches itself, so views that feed nobody
-  have an order too.
+  it. If all rewritings have one input, there is one path to each view. With more inputs, counting each view once came
+  out up to 1 % better or worse, and takes much longer. A view reaches itself, so views that feed nobody have an order
+  too.
 
 Of equally fast rewritings the one of least utilisation is taken. Beyond delta, utilisation is weighed against latency
-all along: a view takes the rewriting that has the least
+all along. Of the rewritings by which it is faster, a view takes the one that has the least
 
     thrift × utilisation / all utilisation  +  reach × latency / all latency
 
-of those by which it is faster: C of delta §2.2, α and β such that both parts are shares of what they were, and as if
-all that the view reaches gain as much as it does. `thrift` 0 is delta algorithm 2. On graphs as large as those of
-delta §5.2, 0.3 keeps 97 % of what that saves in latency, and utilisation grows by 7 % instead of 16 to 30 %.
+This is C of delta §2.2, with α and β such that both parts are shares of the sums at the beginning. All views that the
+view reaches are taken to gain as much as it does. `thrift` 0 is delta algorithm 2. On graphs as large as those of delta
+§5.2, 0.3 saves 97 % of the latency that 0 saves, and utilisation grows by 7 % instead of 16 to 30 %.
 """
 
 from time import monotonic
@@ -45,10 +45,10 @@ from penstock.views.rewriting_graph import Configuration, Costs, RewritingGraph
 
 SECONDS = 60.0
 WIDER = 1.5
-"""delta §5.4 gives LOGA that many times the capacity that the program had, which leaves little room."""
+"""delta §5.4 gives LOGA that many times the capacity that the program has: the program leaves little room."""
 THRIFT = 0.3
 _AT_A_TIME = 2000  # views between looks at the clock
-_FASTER = 1e-12  # by that share at least: less is rounding
+_FASTER = 1e-12  # the least share by which a rewriting must be faster: less is rounding
 
 
 class Shortened(NamedTuple):
@@ -135,7 +135,7 @@ def count_paths(feed: Feeding, order: Int64s) -> Float64s:
 
 @kernel
 def _shorten(feed: Feeding, order: Int64s, alpha: float, reached: Float64s) -> int:
-    """Let some views choose again. Returns how many have."""
+    """Let some views choose again. Returns how many chose another rewriting."""
     first, utilisation = feed.first, feed.utilisation
     start, inputs, latencies = (
         feed.start,

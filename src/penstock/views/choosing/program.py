@@ -5,15 +5,15 @@
                 Σ x[c], c has u as an input     <=  limit[u]     for u a view or D       (3) and (4) in one
 
 delta §3.3 has one variable for every edge. An edge into a rewriting is chosen exactly if the rewriting is, so one
-variable for each rewriting is enough: a *column*. That a view is fed from the source D is a column like any other,
-whose only input is D. More goes without losing an optimum:
+variable for each rewriting is enough: a *column*. Being fed from the source D is a column like any other, whose only
+input is D. More can be dropped without losing an optimum:
 
-- a capacity can't be exceeded, and is no row, if no more than that many views could use the view at all;
-- a column is dominated if another one of its view costs no more and has no limited input that it hasn't: it is dropped,
+- a capacity can't be exceeded, and has no row, if no more than that many views could use the view at all;
+- a column is dominated if another column of its view costs no more and has no further limited input. It is dropped,
   which can make more capacities unlimited, and so on;
-- views with one column left are settled, and what that takes is off the limits.
+- views with one column left are settled, and the capacity that they use is taken off the limits.
 
-Columns of a view stand in ascending order of cost, which lets whoever looks for the cheapest stop early:
+Columns of a view stand in ascending order of cost, so that a search for the cheapest can stop early:
 
     views                      4           9
     first                      0           3      5
@@ -31,11 +31,11 @@ from penstock.base.jit import kernel
 from penstock.views.choosing.capacities import Capacities
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
-_WORTH_IT = 0.98  # another round must have dropped that share, or it isn't worth its time
+_WORTH_IT = 0.98  # if a round leaves a larger share of the columns, another isn't worth its time
 
 
 class Program(NamedTuple):
-    """What is left to decide."""
+    """The choices that are left to make."""
 
     views: Int32s
     """The views that have a choice."""
@@ -47,9 +47,9 @@ class Program(NamedTuple):
     limited: Int32s
     """The views (or `SOURCE`) whose capacity could be exceeded."""
     limit: Int64s
-    """What is left of their capacity for the views that have a choice. Negative: those without one are too many."""
+    """What is left of their capacity for views that have a choice. Negative: views without a choice take too much."""
     settled: Int64s
-    """The configuration of the views that have no choice; `SOURCE` for now for the others."""
+    """The configuration of the views that have no choice. For now, `SOURCE` stands for the others."""
     fixed: float
     """The utilisation of the views that have no choice."""
 
@@ -66,7 +66,7 @@ class _Columns(NamedTuple):
 
 
 def simplify(graph: RewritingGraph, costs: Costs, capacities: Capacities) -> Program:
-    """The program of a graph, without what can't matter."""
+    """The program of a graph, without the columns and limits that can't matter."""
     columns = _with_source(graph, costs, capacities)
     order = _by_cost(columns.first, columns.cost)
     keep = np.ones(len(order), np.bool_)
@@ -121,7 +121,7 @@ def _assemble(columns: _Columns, order: Int64s, limited: Bools, keep: Bools) -> 
 
 
 def configuration_of(program: Program, picked: Int64s) -> Configuration:
-    """The configuration that a choice of one column for each of the program's views means."""
+    """The configuration that follows from a choice of one column for each of the program's views."""
     chosen = program.settled.copy()
     chosen[program.views] = program.column[picked]
     return Configuration(chosen)
@@ -173,7 +173,7 @@ def _users(columns: _Columns, keep: Bools) -> Int64s:
 
 @kernel
 def _drop_dominated(columns: _Columns, order: Int64s, limited: Bools, keep: Bools) -> None:
-    """Drop columns that another one of their view is no worse than; of equal ones all but one."""
+    """Drop each column if another one of its view is as good or better. Of equal columns one is kept."""
     first, start, inputs, cost = columns.first, columns.start, columns.inputs, columns.cost
     longest = 0
     for view in range(len(first) - 1):
@@ -205,7 +205,7 @@ def _drop_dominated(columns: _Columns, order: Int64s, limited: Bools, keep: Bool
 def _drop_equally_expensive(
     columns: _Columns, order: Int64s, limited: Bools, keep: Bools, begin: int, p: int
 ) -> None:
-    """Earlier columns that cost the same as the one at `p` and need more."""
+    """Drop earlier columns that cost the same as the one at `p` and need more."""
     cost = columns.cost
     r = order[p]
     q = p - 1

@@ -23,9 +23,9 @@ from penstock.views.choosing.program import Program
 from penstock.views.choosing.user_lists import Users, leaves, list_users, use
 
 OPEN = -1
-"""Picked for a view: nothing yet."""
+"""Stands for the column of a view for which nothing is picked yet."""
 FREE, TWICE = -1, -2
-"""Instead of the row that blocks a column: none does, or several do."""
+"""Stand for the row that blocks a column: no row does, or several do."""
 NO_ROW = -1
 _AT_A_TIME = 2000  # views between looks at the clock
 _PARTNERS = 200  # views that are asked to make room for one
@@ -56,13 +56,13 @@ def improve_choice(program: Program, picked: Int64s, until: float = np.inf) -> I
 
 
 def users_of_rows(program: Program, picked: Int64s) -> Users:
-    """The users of every row that a choice has."""
+    """The users of every row in a choice."""
     return list_users(program.first, program.start, program.rows, picked, len(program.limit))
 
 
 @kernel
 def _regret(first: Int64s, reduced: Float64s) -> Float64s:
-    """For each view, what its second best column costs more than its best."""
+    """For each view, how much more its second best column costs than its best."""
     found = np.empty(len(first) - 1)
     for view in range(len(first) - 1):
         best, second = np.inf, np.inf
@@ -89,7 +89,10 @@ def _take_in_order(program: Program, users: Users, reduced: Float64s, order: Int
 
 @kernel
 def blocking_row(program: Program, users: Users, view: int, c: int, left: int) -> int:
-    """The one row that keeps a view from a column, if it leaves its own; it may not use the row `left`."""
+    """The row without room for a view that changes to column `c`; `FREE` if there is none, `TWICE` if several.
+
+    The view may not use the row `left`: that counts as `TWICE`.
+    """
     found = FREE
     for e in range(program.start[c], program.start[c + 1]):
         row = program.rows[e]
@@ -105,7 +108,7 @@ def blocking_row(program: Program, users: Users, view: int, c: int, left: int) -
 
 @kernel
 def _improve(program: Program, users: Users, expensive: float, begin: int, end: int) -> bool:
-    """Moves and exchanges of some views. Whether there were any."""
+    """Make moves and exchanges of some views. Returns whether there were any."""
     first, cost = program.first, program.cost
     found = False
     for view in range(begin, end):

@@ -4,7 +4,7 @@
          │      └──▶ 3              feed 2: from the source or from 1, not from 5, which it feeds itself
          └───▶ 1
 
-Views have numbers of their own, which stay. Levels and latencies follow every change, for the view and all below it.
+Views keep their numbers. Levels and latencies follow every change, for the view and all below it.
 """
 
 from collections.abc import Iterable
@@ -29,14 +29,14 @@ class FedView:
     """How a view is fed, and whom it feeds."""
 
     fed: Offer | None = None
-    """None: from nowhere yet."""
+    """None if it is fed from nowhere yet."""
     users: set[int] = field(default_factory=set)
     level: int = 0
     latency: float = 0.0
 
 
 class RunningConfiguration:
-    """The views that are there by number, each fed from the source, from others, or for a moment from nowhere.
+    """The present views by number, each fed from the source, from others, or for a moment from nowhere.
 
     >>> running = RunningConfiguration(Capacities(np.array([1]), 9), alpha=1.0, beta=0.0)
     >>> for number in range(2):
@@ -55,11 +55,11 @@ class RunningConfiguration:
         self._alpha, self._beta = alpha, beta
 
     def add(self, number: int) -> None:
-        """A view comes, fed from nowhere yet."""
+        """Add a view, which is fed from nowhere yet."""
         self.views[number] = FedView()
 
     def withdraw(self, number: int) -> set[int]:
-        """A view goes. Those that it fed, which are fed from nowhere now."""
+        """Remove a view. Returns the views that it fed: these are fed from nowhere now."""
         self._release(number)
         users = set(self.views[number].users)
         for user in users:
@@ -97,7 +97,7 @@ class RunningConfiguration:
     def cheapest(self, number: int, offers: Iterable[Offer]) -> Offer | None:
         """The offer of least cost, α times utilisation plus β times latency, whose inputs have room for the view.
 
-        The source is offered without inputs, and taken only if nothing else is.
+        An offer without inputs is the source's. It is taken only if no other has room.
         """
         below = self._below(number)
         best, least = None, np.inf
@@ -112,7 +112,7 @@ class RunningConfiguration:
         return best
 
     def _release(self, number: int) -> None:
-        """From here on a view is fed from nowhere."""
+        """Take a view away from its inputs: it is fed from nowhere then."""
         view = self.views[number]
         if view.fed is not None:
             self.from_source -= not view.fed.inputs

@@ -1,8 +1,8 @@
-"""The program of delta table 1 (as `program` has it) given to HiGHS, or only those of its columns that can matter.
+"""Has HiGHS solve the program of delta table 1 (as `program` builds it), or only those of its columns that can matter.
 
-Rows: one for each view (exactly one column), then one for each limit. A time limit is always set; what HiGHS found by
-then comes back with the bound that it has proved. It doesn't look at its clock in all phases of presolving, though, so
-large programs are solved in a process of their own, which can be ended: then nothing was found.
+There is a row for each view (exactly one column), then one for each limit. A time limit is always set; the result is
+what HiGHS found by then, and the bound that it has proved. But HiGHS doesn't look at its clock in all phases of
+presolving. So large programs are solved in a process of their own, which can be ended: then nothing was found.
 """
 
 import os
@@ -65,7 +65,7 @@ def solve(
 def solve_here(
     program: Program, keep: Bools, hint: Int64s | None, seconds: float, within: float
 ) -> Solution:
-    """What `solve` does, in this process: it may take longer than it should."""
+    """The same in this process: it may take longer than `seconds`."""
     columns = np.flatnonzero(keep)
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     for option, value in (

@@ -1,4 +1,4 @@
-"""Who has chosen what, and the users of every input, in flat arrays that change in constant time.
+"""The rewriting that each view has chosen, and the users of every input, in flat arrays that are quick to change.
 
     chosen    view -> the rewriting that it uses, negative if none
     load      input -> how many use it
@@ -6,9 +6,9 @@
     after     entry -> the one that came before it; `before` the other way round        -1 ends a list
     owner     entry -> the view that it belongs to
 
-An *entry* is a place in `inputs`: one input of one rewriting (or column) `n`, of entries start[n] .. start[n + 1]. Only
-those of rewritings that are chosen are in a list. Users of an input are found at once, and a view changes its rewriting
-in as many steps as that has inputs.
+An *entry* is a place in `inputs`: one input of one rewriting (or column) `n`, which has the entries start[n] ..
+start[n + 1]. Only entries of chosen rewritings are in a list. Users of an input are found at once, and a view changes
+its rewriting in as many steps as that has inputs.
 """
 
 from typing import Any, NamedTuple
@@ -97,7 +97,7 @@ def leaves(users: HasUsers, view: int, used: int) -> int:
 
 @kernel
 def rows_by_input(start: Int64s, inputs: Int32s, count: int) -> tuple[Int64s, Int64s]:
-    """The other way round: which rows (views or rewritings) have input v, at first[v] .. first[v + 1] of the second."""
+    """The rows (views or rewritings) that have each input: those of input v stand at first[v] .. first[v + 1]."""
     first = np.zeros(count + 1, np.int64)
     for used in inputs:
         first[used + 1] += 1

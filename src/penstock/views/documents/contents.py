@@ -1,4 +1,4 @@
-"""What `cont` of a node is: its subtree, serialised so that it can stand alone.
+"""The content of a node (`cont`): its subtree, serialised so that it can stand alone.
 
 A piece of JSON can. A piece of XML needs the namespace declarations above it, so its outermost element has all those in
 scope, as in Canonical XML (a whole inclusive subtree; attributes of elements above, such as `xml:lang`, stay there):
@@ -8,8 +8,8 @@ scope, as in Canonical XML (a whole inclusive subtree; attributes of elements ab
                                                                             xmlns:x="urn:u"                its scope
                                                                                             y="1"></x:a>   the rest
 
-Scopes are written only where they are asked for: in the content of the whole document a declaration stands once, and
-what 1,000 elements with 100 declarations in scope would be together is never in memory.
+Scopes are written only for the contents that are asked for. In the stored content of a document a declaration stands
+once: 1,000 elements with 100 declarations in scope don't take memory for 1,000 times 100.
 """
 
 from typing import NamedTuple
@@ -30,14 +30,14 @@ from penstock.views.documents.documents import (
 
 _SPACE, _EQUALS, _GT = 32, 61, 62
 _UNDECLARED = 9
-"""The length of ` xmlns=""`, which an outermost element needs not say."""
+"""The length of ` xmlns=""`, which an outermost element doesn't need."""
 
 MOST_DECLARATIONS = 256
-"""Of namespaces, on the way from a document's root to any of its elements."""
+"""The most declarations of namespaces on the way from a document's root to any of its elements."""
 
 
 class Contents(NamedTuple):
-    """What of `Documents` is needed to write contents."""
+    """The parts of `Documents` that are needed to write contents."""
 
     content: Bytes
     spans: Int64s
@@ -68,7 +68,7 @@ def text_sizes(documents: Documents) -> Int64s:
 def write_content(
     source: Contents, node: int, target: Bytes, at: int, known: int, order: Int64s
 ) -> int:
-    """Writes a node's content from `at` on: where its scope was written, -1 if it has none.
+    """Write a node's content from `at` on. Returns where its scope was written, -1 if it has none.
 
     `known` is where the same scope has been written before, or -1; `order` is room for `MOST_DECLARATIONS`.
     """
@@ -101,7 +101,7 @@ def write_content(
 def _write_scope(
     scopes: Scopes, content: Bytes, scope: int, target: Bytes, at: int, order: Int64s
 ) -> None:
-    """All declarations in scope, by prefix; of one prefix the nearest."""
+    """Write all declarations in scope in the order of prefixes; of several for one prefix only the nearest."""
     count = 0
     while scope:
         for declaration in range(scopes.first[scope], scopes.first[scope + 1]):

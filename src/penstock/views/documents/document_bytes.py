@@ -1,12 +1,12 @@
-"""A document's bytes in UTF-8, settled once: whatever reads a document after this sees the very same bytes.
+"""A document's bytes in UTF-8, decided once: all that read a document after this see the very same bytes.
 
-    str                          its text; what an XML declaration says of an encoding isn't true any more
+    str                          its text; the encoding in an XML declaration doesn't apply any more
     bytes with a mark            UTF-8, UTF-16 or UTF-32, as the byte order mark says
-    bytes without                UTF-8, or what an XML declaration says
+    bytes without                UTF-8, or the encoding in an XML declaration
 
-What comes out is valid UTF-8 without a mark in front and without NUL. That is more than politeness: expat takes bytes
-for UTF-16 if one of the first two is a NUL, whatever encoding it is given, and would then approve of another document
-than the one that is scanned. Without NUL and mark it has nothing to guess.
+The result is valid UTF-8 without a mark in front and without NUL. That is necessary: expat takes bytes for UTF-16 if
+one of the first two is a NUL, whatever encoding it is given. It would then accept another document than the one that
+is scanned. Without NUL and mark it has nothing to guess.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +35,7 @@ def utf8_documents(
 ) -> Iterator[bytes | RefusedDocument]:
     """The bytes of each document, or why they aren't read. A missing one is empty.
 
-    `declared` says which encoding a document without a mark says that it is in.
+    `declared` gives the encoding that a document without a mark declares.
     """
     is_text = False
     if isinstance(documents, pa.Array | pa.ChunkedArray):

@@ -10,9 +10,9 @@
     content   <news>…</news>  …  id="3"  …      a span of `content`, the canonical text of the whole document
 
 A subtree's text and its serialised form are pieces of those of the whole document, so they are written once, and a
-node has two pairs of places. What a piece of XML lacks are the namespace declarations above it: `contents` puts them
-in. Attributes' values aren't part of an element's value: they have the second half of `values` to themselves. No
-Python object is kept per node.
+node has two pairs of places. A piece of XML lacks the namespace declarations above it: `contents` puts them in.
+Attributes' values aren't part of an element's value: they have the second half of `values` to themselves. No Python
+object is kept per node.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from penstock.views.node_ids import node_id
 MOST_BYTES = 64 << 20
 MOST_DEPTH = 1_000
 NO_VALUE = -1
-"""Where a node's value begins if it has none: JSON's null."""
+"""Stands for the beginning of a value if a node has none: JSON's null."""
 
 LABEL, PARENT, LAST, LEVEL, SCOPE = range(5)
 VALUE_START, VALUE_END, CONTENT_START, CONTENT_END = range(4)
@@ -45,8 +45,8 @@ class BadDocument(NamedTuple):
 
 
 class Scopes(NamedTuple):
-    """Namespace declarations by the elements that make them. At a node those of its scope hold, and those of the scopes
-    above for other prefixes. Scope 0 has none; declarations that change nothing aren't kept."""
+    """Namespace declarations by the elements that make them. At a node the declarations of its scope apply, and for
+    other prefixes those of the scopes above. Scope 0 has none; declarations that change nothing aren't kept."""
 
     parent: Int32s
     first: Int64s
@@ -78,9 +78,9 @@ class Documents:
     """A batch of documents."""
 
     numbers: Int64s
-    """What each document is called: the column `document` of its tuples."""
+    """The number of each document, as in the column `document` of its tuples."""
     first: Int64s
-    """Document -> its nodes first[d] .. first[d + 1]; none if it is bad."""
+    """Document -> its nodes first[d] .. first[d + 1]; a bad one has no nodes."""
     labels: Int32s
     parents: Int32s
     last: Int32s
@@ -128,7 +128,7 @@ class Documents:
 class Draft(NamedTuple):
     """Documents while they are being read: arrays with room for as many nodes as there can be.
 
-    Kernels pass on single arrays of it: all of it at every step costs more than the step.
+    Kernels pass on single arrays of it: to pass on all of it costs more than a step does.
     """
 
     links: Int32s
@@ -164,7 +164,7 @@ def draft(nodes: int, size: int, content: int, declarations: int = 0) -> Draft:
 def open_node(
     links: Int32s, spans: Int64s, used: Int64s, label: int, parent: int, level: int
 ) -> int:
-    """One more node, which begins where text and content stand."""
+    """Add a node, which begins at the present end of text and content."""
     node = int(used[NODES])
     used[NODES] += 1
     links[LABEL, node] = label
@@ -179,7 +179,7 @@ def open_node(
 
 @kernel
 def close_node(links: Int32s, spans: Int64s, used: Int64s, node: int) -> None:
-    """The node ends where nodes, text and content stand."""
+    """Let a node end at the present end of nodes, text and content."""
     links[LAST, node] = used[NODES] - 1
     spans[VALUE_END, node] = used[TEXT]
     spans[CONTENT_END, node] = used[CONTENT]

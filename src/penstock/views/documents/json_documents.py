@@ -1,8 +1,8 @@
 """JSON documents into flat arrays.
 
-A document is an object. Its keys are the outermost nodes: they stand where an XML document's root element stands. An
-array outside everything has no key that its elements could be called by, so it isn't read: its elements may be sent as
-documents of their own, or under a key.
+A document is an object. Its keys are the outermost nodes: they stand where an XML document's root element stands. A
+document that is an array isn't read, because no key gives its elements a name. They may be sent as documents of their
+own, or under a key.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ _REASONS = {
 
 
 def read_json(documents: Sequence[Document] | pa.Array) -> Documents:
-    """A batch of documents, as bytes or as text. What can't be read is in `bad`, and the others go on.
+    """A batch of documents, given as bytes or as text. Those that can't be read are in `bad`; the others are read.
 
     >>> batch = read_json(['{"a": [1, {"b": "x"}]}', "[1]"])
     >>> [(batch.names[batch.labels[node]], batch.value(node)) for node in range(3)], batch.content.tobytes()

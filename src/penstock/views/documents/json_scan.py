@@ -1,4 +1,4 @@
-"""JSON into flat arrays, in one pass over its bytes, which says as well where they aren't JSON (RFC 8259).
+"""JSON into flat arrays, in one pass over its bytes, which also finds where they aren't JSON (RFC 8259).
 
     {"a": {"b": 1, "c": [true, {"d": null}]}}
 
@@ -8,11 +8,11 @@
      `- c
          `- d            null is a node without a value
 
-Objects and arrays that are open stand on a stack: for both the node that is the parent of what they contain, for arrays
-the label that their elements get.
+Open objects and arrays stand on a stack, each with the node that is the parent of its elements. An array also has the
+label that its elements get.
 
-No loop looks past a document's end. Each node is paid for by a colon, comma or bracket, each label by a colon; text and
-content have no more bytes than they are read from.
+No loop looks past a document's end, and nothing is written past an array's end: each node uses up a colon, comma or
+bracket, each label a colon, and text and content have no more bytes than they are read from.
 """
 
 import numpy as np
@@ -52,7 +52,7 @@ _ESCAPED = np.frombuffer(b'"\\/\b\f\n\r\t', np.uint8)
 def scan_documents(
     data: Bytes, offsets: Int64s, out: Draft, ends: Int64s, faults: Int32s, places: Int64s
 ) -> None:
-    """All documents that have no fault yet; what is wrong with one, and where, goes to `faults` and `places`."""
+    """Scan all documents that have no fault yet. A document's fault and its place go to `faults` and `places`."""
     frames = np.empty((MOST_DEPTH, 3), np.int64)
     for document in range(len(ends)):
         if faults[document] == OK:
@@ -67,7 +67,10 @@ def scan_documents(
 
 @kernel
 def _scan(data: Bytes, at: int, past: int, out: Draft, frames: Int64s) -> tuple[int, int]:
-    """A fault and its place. A frame: the parent of its elements, their label (-1: an object), their level."""
+    """Scan a document. Returns a fault and its place.
+
+    A frame has the parent of its elements, their label (-1: an object) and their level.
+    """
     links, spans, used, values, content = out.links, out.spans, out.used, out.values, out.content
     at = _skip_space(data, at, past)
     if at == past or data[at] != _OPEN_OBJECT:
@@ -77,7 +80,7 @@ def _scan(data: Bytes, at: int, past: int, out: Draft, frames: Int64s) -> tuple[
     frames[0, 0], frames[0, 1], frames[0, 2] = -1, -1, 0
     put_byte(content, used, _OPEN_OBJECT)
     at = _skip_space(data, at + 1, past)
-    fresh = True  # nothing stands yet in the frame
+    fresh = True  # the frame has no element yet
     while depth:
         parent, label, level = frames[depth - 1, 0], frames[depth - 1, 1], frames[depth - 1, 2]
         if at == past:
@@ -106,7 +109,7 @@ def _scan(data: Bytes, at: int, past: int, out: Draft, frames: Int64s) -> tuple[
             at = _skip_space(data, end, past)
             if at == past or data[at] != _COLON:
                 return UNEXPECTED, at
-            # A label is paid for by a colon, so there is room for it.
+            # Each label uses up a colon, so there is room for it.
             label = label_number(out.table, values, key, key + size, False)
             put_byte(content, used, _COLON)
             at = _skip_space(data, at + 1, past)
@@ -139,7 +142,7 @@ def _scan(data: Bytes, at: int, past: int, out: Draft, frames: Int64s) -> tuple[
 
 @kernel
 def _scalar(data: Bytes, at: int, past: int, values: Bytes, content: Bytes, used: Int64s) -> int:
-    """A string, number or word, to text and content: where it ends, or minus a fault."""
+    """Write a string, number or word to text and content. Returns where it ends, or minus a fault."""
     byte = data[at]
     if byte == _QUOTE:
         end, size = _string(data, at, past, values, content, used)
@@ -213,7 +216,10 @@ def _digits_end(data: Bytes, at: int, past: int) -> int:
 def _string(
     data: Bytes, at: int, past: int, values: Bytes, content: Bytes, used: Int64s
 ) -> tuple[int, int]:
-    """A string behind the text, which doesn't grow by it, and to content: where it ends (-1: it is none), its size."""
+    """Write a string to content, and to the space behind the text, which doesn't grow by it.
+
+    Returns where it ends (-1 if it isn't a string), and its size.
+    """
     start = used[TEXT]
     text, end = start, used[CONTENT]
     content[end] = _QUOTE
@@ -244,7 +250,7 @@ def _string(
 
 @kernel
 def _escape(data: Bytes, at: int, past: int) -> tuple[int, int]:
-    """The character that stands behind a backslash, -1 if there is none; and where it ends."""
+    """The character that an escape behind a backslash stands for, -1 if it isn't one; and where it ends."""
     if at >= past:
         return -1, at
     for place in range(len(_ESCAPES)):
@@ -285,7 +291,7 @@ def _hex(data: Bytes, at: int, past: int) -> int:
 
 @kernel
 def _put_character(content: Bytes, end: int, values: Bytes, at: int, size: int) -> int:
-    """A character that was escaped, as content writes it: escaped only if it must be."""
+    """Write a character that was escaped to content: escaped only if it must be. Returns where it ends."""
     byte = values[at]
     if size > 1 or (byte >= 32 and byte != _QUOTE and byte != _BACKSLASH):
         for place in range(size):

@@ -3,8 +3,8 @@
     slots    hash -> label number, or -1          open addressing, at most half full
     starts   label number -> where its name begins in `bytes`; starts[n + 1] is where it ends
 
-An attribute's name has an @ in front. The hash begins with a seed that differs between processes, so a document can't
-be written that fills one corner of the table.
+An attribute's name has an @ in front. The hash begins with a seed that differs between processes, so nobody can write
+a document whose labels all meet in one place of the table.
 """
 
 import secrets

@@ -1,16 +1,16 @@
 """XML documents into flat arrays, safely.
 
 expat, which comes with Python, says whether a document is well-formed; the kernel of `xml_scan` then takes it apart.
-Building the tree from expat's callbacks, or walking lxml's, costs several Python calls per node: on documents of 20 KB,
-expat with empty callbacks took 1.5 to 1.8 times as long as expat without any, lxml's parse with a walk over its nodes
-four to five times as long; the kernel takes about as long as expat without callbacks.
+Building the tree from expat's callbacks, or walking lxml's, costs several Python calls per node. On documents of 20 KB,
+expat with empty callbacks took 1.5 to 1.8 times as long as expat without any; lxml's parse with a walk over its nodes
+took four to five times as long. The kernel takes about as long as expat without callbacks.
 
-Both see the same bytes: `document_bytes` settles the encoding before.
+Both see the same bytes: `document_bytes` has dealt with the encoding before.
 
-What isn't read: a document type with declarations of its own (entities that expand or fetch, default values), other
-encodings than those below, and what is beyond the bounds. A reference to an external document type is allowed, and
-never followed. Names are taken as they are written, prefix included, whether or not the prefix is declared; `xmlns` is
-kept in the content, and is no attribute.
+Three kinds of documents aren't read: those with a document type that has declarations of its own (entities that expand
+or fetch, default values), those in other encodings than the ones below, and those beyond the bounds. A reference to an
+external document type is allowed, and never followed. Names are taken as they are written, prefix included, whether or
+not the prefix is declared. `xmlns` is kept in the content, and isn't an attribute.
 """
 
 import re
@@ -61,7 +61,7 @@ _DECLARED = re.compile(
 
 
 def read_xml(documents: Sequence[Document] | pa.Array) -> Documents:
-    """A batch of documents, as bytes or as text. What can't be read is in `bad`, and the others go on.
+    """A batch of documents, given as bytes or as text. Those that can't be read are in `bad`; the others are read.
 
     >>> batch = read_xml(["<a x='1'>5<b/></a>", "<a>"])
     >>> [batch.names[label] for label in batch.labels], batch.value(0), batch.content.tobytes()
@@ -87,8 +87,8 @@ def read_xml(documents: Sequence[Document] | pa.Array) -> Documents:
 
 
 def _malformed(data: bytes) -> Exception | None:
-    """Why UTF-8 isn't well-formed XML, None if it is."""
-    parser = expat.ParserCreate("utf-8")  # whatever the declaration says: it isn't true any more
+    """Why a document in UTF-8 isn't well-formed XML; None if it is."""
+    parser = expat.ParserCreate("utf-8")  # whatever encoding the document declares
     parser.StartDoctypeDeclHandler = _doctype
     parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
     try:
@@ -105,7 +105,7 @@ def _doctype(_name: str, _system: str | None, _public: str | None, has_subset: i
 
 
 def declared_encoding(document: bytes) -> str:
-    """The encoding that a document without a mark says that it is in."""
+    """The encoding that a document without a mark declares; UTF-8 if it doesn't declare one."""
     found = _DECLARED.match(document)
     encoding = found[1].decode().lower() if found else "utf-8"
     if encoding not in _ENCODINGS:

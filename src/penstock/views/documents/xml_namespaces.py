@@ -1,7 +1,7 @@
 """Namespace declarations while XML is read: which are new, and which namespace a prefix stands for.
 
-    <a xmlns="urn:u" xmlns:x="urn:v">        scope 1: both             a declaration that repeats what is in scope,
-      <b xmlns:x="urn:v" xmlns="">           scope 2: xmlns=""         or that undeclares what isn't, is none
+    <a xmlns="urn:u" xmlns:x="urn:v">        scope 1: both             a declaration that repeats one in scope,
+      <b xmlns:x="urn:v" xmlns="">           scope 2: xmlns=""         or undeclares nothing, isn't kept
 
 `contents` writes them where they are needed. `Scopes` has the arrays.
 """
@@ -88,7 +88,7 @@ def declare(
 def namespace_of(
     data: Bytes, at: int, past: int, scopes: Scopes, content: Bytes, scope: int
 ) -> tuple[int, int]:
-    """Where the namespace of a prefix begins and ends in the documents' values; nowhere if it isn't declared."""
+    """Where the namespace of a prefix begins and ends in the documents' values; 0 and 0 if it isn't declared."""
     if _is_xml(data, at, past):
         return XML_NAMESPACE, XML_NAMESPACE
     known = _find(scopes, content, scope, data, at, past)
@@ -110,7 +110,7 @@ def order_of_namespaces(values: Bytes, left: int, end: int, right: int, past: in
 
 @kernel
 def _find(scopes: Scopes, content: Bytes, scope: int, data: Bytes, at: int, past: int) -> int:
-    """The declaration in scope of a prefix, an empty one of the default namespace; -1 if there is none."""
+    """The declaration in scope for a prefix (empty: the default namespace); -1 if there is none."""
     while scope:
         for declaration in range(scopes.first[scope], scopes.first[scope + 1]):
             # ` xmlns=` or ` xmlns:prefix=`: neither a prefix nor the name that is looked for has an =.

@@ -1,12 +1,13 @@
 """Well-formed XML into flat arrays, in one pass over its bytes.
 
-expat has read the document before (`xml_documents`), so tags match, names are names, and there are no declarations:
-what is left is to find the pieces. Their canonical text is that of Canonical XML without comments: attributes sorted by
-namespace and name, `<a></a>` for an empty element, `&lt;` for what CDATA protected, a namespace declaration only where
-it declares something new.
+expat has read the document before (`xml_documents`), so tags match, names are names, and there are no declarations: it
+only remains to find the pieces. Their canonical text is that of Canonical XML without comments: attributes sorted by
+namespace and name, `<a></a>` for an empty element, `&lt;` for a `<` in CDATA, a namespace declaration only where it
+declares something new.
 
-That expat has approved makes it fast, not safe: every loop ends at the document's end whatever it finds, each node is
-paid for by a `<` or `=`, and what can't be taken apart is `MALFORMED`.
+The scan is fast because expat has checked the document, but its safety doesn't depend on that: every loop ends at the
+document's end whatever it finds, each node uses up a `<` or `=`, and a document that can't be taken apart is
+`MALFORMED`.
 """
 
 import numpy as np
@@ -62,8 +63,8 @@ MOST_ATTRIBUTES = 256
 ) = range(7)
 
 NAME_START, NAME_END, LOCAL, TEXT_START, TEXT_END, SPACE_START, SPACE_END, NODE = range(8)
-"""What is known of an attribute: its name in the document and where its local part begins there, its value and its
-namespace in `values`, its node (-1: a namespace declaration)."""
+"""The places that are kept of an attribute: its name in the document and where its local part begins there, its value
+and its namespace in `values`, its node (-1: a namespace declaration)."""
 
 _CR, _LF, _SPACE, _BANG, _QUOTE, _APOSTROPHE, _HYPHEN, _SLASH = 13, 10, 32, 33, 34, 39, 45, 47
 _COLON, _LT, _EQUALS, _GT, _QUESTION, _OPEN_BRACKET, _CLOSE_BRACKET = 58, 60, 61, 62, 63, 91, 93
@@ -71,7 +72,7 @@ _COLON, _LT, _EQUALS, _GT, _QUESTION, _OPEN_BRACKET, _CLOSE_BRACKET = 58, 60, 61
 
 @kernel
 def scan_documents(data: Bytes, offsets: Int64s, out: Draft, ends: Int64s, faults: Int32s) -> None:
-    """All documents that have no fault yet; what is wrong with one goes to `faults`, and it gets no nodes."""
+    """Scan all documents that have no fault yet. A document's fault goes to `faults`, and it gets no nodes."""
     stack = np.empty(MOST_DEPTH, np.int32)
     names = np.empty((MOST_ATTRIBUTES, 8), np.int64)
     order = np.empty(MOST_ATTRIBUTES, np.int64)
@@ -147,7 +148,7 @@ def _element(
     names: Int64s,
     order: Int64s,
 ) -> tuple[int, int]:
-    """`<name a="b">` or `<name/>`, with a closing tag in the content if it is empty: where it ends, and a fault."""
+    """Read `<name a="b">` or `<name/>`, which gets a closing tag in the content. Returns where it ends, and a fault."""
     used, content = out.used, out.content
     name = at + 1
     name_end = name_end_of(data, name, past)
@@ -180,7 +181,7 @@ def _element(
 def _read_attributes(
     data: Bytes, at: int, past: int, values: Bytes, used: Int64s, names: Int64s
 ) -> tuple[int, int, int]:
-    """` a="b"` up to / or >: how many there are, where that stands, and a fault."""
+    """Read ` a="b"` up to / or >. Returns how many there are, where that stands, and a fault."""
     count = 0
     at = skip_space(data, at, past)
     while at < past and data[at] != _GT and data[at] != _SLASH:
@@ -212,9 +213,10 @@ def _read_attributes(
 def _attributes(
     data: Bytes, out: Draft, node: int, level: int, names: Int64s, order: Int64s, count: int
 ) -> int:
-    """Nodes in the order of the text; in the content namespace declarations, then the others, both in theirs.
+    """Add nodes for attributes, in the order of the text. The content gets namespace declarations, then the others,
+    both in canonical order.
 
-    The element's scope, -1 if there are too many declarations in it.
+    Returns the element's scope, -1 if there are too many declarations in it.
     """
     links, spans, used, values, content = out.links, out.spans, out.used, out.values, out.content
     declarations = 0
@@ -272,7 +274,7 @@ def _attributes(
 
 @kernel
 def _sort(data: Bytes, values: Bytes, names: Int64s, order: Int64s, count: int) -> None:
-    """By namespace, then by name."""
+    """Sort attributes by namespace, then by name."""
     for place in range(1, count):
         which = order[place]
         while place and _before(data, values, names, which, order[place - 1]):
@@ -304,7 +306,7 @@ def _before(data: Bytes, values: Bytes, names: Int64s, left: int, right: int) ->
 
 @kernel
 def _closing(data: Bytes, at: int, past: int, content: Bytes, used: Int64s) -> int:
-    """`</name>`: where it ends, -1 if it doesn't."""
+    """Read `</name>`. Returns where it ends, -1 if it doesn't."""
     end = name_end_of(data, at + 2, past)
     _close_tag(content, used, data, at + 2, end)
     end = skip_space(data, end, past)
@@ -321,7 +323,7 @@ def _close_tag(content: Bytes, used: Int64s, data: Bytes, at: int, past: int) ->
 
 @kernel
 def _instruction(data: Bytes, at: int, past: int, content: Bytes, used: Int64s) -> None:
-    """`<?target data?>`, with one blank between and line ends as they are read."""
+    """Write `<?target data?>` to the content, with one blank between, and line feeds for all line ends."""
     target = at + 2
     while target < past - 2 and not is_space(data[target]):
         target += 1
@@ -342,7 +344,7 @@ def _instruction(data: Bytes, at: int, past: int, content: Bytes, used: Int64s) 
 def _declaration(
     data: Bytes, at: int, past: int, values: Bytes, content: Bytes, used: Int64s
 ) -> int:
-    """A comment, CDATA or the document type: where it ends, -1 if it doesn't."""
+    """Read a comment, CDATA or the document type. Returns where it ends, -1 if it doesn't."""
     kind = data[at + 2] if at + 2 < past else np.uint8(_GT)
     if kind == _HYPHEN:
         end = behind_both(data, at + 4, past, _HYPHEN, _HYPHEN)

@@ -1,9 +1,10 @@
-"""Text and attribute values of XML: what they say, and how canonical text writes it.
+"""Text and attribute values of XML: reading them, and writing them as canonical text.
 
-Values have references replaced and line ends made equal; content has them escaped again, always in the same way.
+In values, references are replaced and line ends made equal. In content, characters are escaped again, always in the
+same way.
 
-Nothing here looks past the end that it is given, whatever the bytes are. What it writes fits as well: a value has no
-more bytes than what it is read from, a content at most `LONGEST_ESCAPE` times as many.
+Nothing here looks past the end that it is given, whatever the bytes are. Nor does it write too much: a value has no
+more bytes than the text that it is read from, and its content at most `LONGEST_ESCAPE` times as many.
 """
 
 import numpy as np
@@ -36,7 +37,7 @@ _ENTITY_CODES = np.array([ord(code) for code in _KNOWN.values()])
 def text_and_references(
     data: Bytes, at: int, past: int, values: Bytes, content: Bytes, used: Int64s
 ) -> bool:
-    """Characters and references; whether all of them are known."""
+    """Write characters and references to values and content. Returns whether all references are known."""
     while at < past:
         end = find(data, at, past, _AMP)
         characters(data, at, end, values, content, used)
@@ -57,7 +58,7 @@ def text_and_references(
 def characters(
     data: Bytes, at: int, past: int, values: Bytes, content: Bytes, used: Int64s
 ) -> None:
-    """Text as it is, but with line feeds as the only line ends."""
+    """Write text as it is, but with line feeds as the only line ends."""
     text, end = used[TEXT], used[CONTENT]
     while at < past:
         byte = data[at]
@@ -78,7 +79,10 @@ def characters(
 
 @kernel
 def attribute_value(data: Bytes, at: int, past: int, values: Bytes, used: Int64s) -> bool:
-    """The value behind the others: white space is blanks, references are characters."""
+    """Write a value behind the others, with blanks for white space, and characters for references.
+
+    Returns whether all references are known.
+    """
     end = used[ATTRIBUTE_TEXT]
     while at < past:
         byte = data[at]
@@ -118,7 +122,7 @@ def _reference(data: Bytes, at: int, past: int) -> int:
 
 @kernel
 def _numbered(data: Bytes, at: int, past: int) -> int:
-    """The character with the number between &# and ;, in base 16 behind an x; -1 if there is none."""
+    """The character with the number between &# and ;, which is in base 16 after an x; -1 if there is none."""
     base = 10
     if at < past and data[at] == 120:
         base = 16
@@ -137,7 +141,7 @@ def _numbered(data: Bytes, at: int, past: int) -> int:
 
 @kernel
 def utf8(code: int, target: Bytes, at: int) -> int:
-    """Writes a character's bytes: how many."""
+    """Write a character's bytes. Returns how many."""
     if code < 0x80:
         target[at] = code
         return 1
@@ -179,7 +183,7 @@ def copy(content: Bytes, used: Int64s, data: Bytes, at: int, past: int) -> None:
 def copy_escaped(
     content: Bytes, used: Int64s, values: Bytes, at: int, past: int, attribute: bool
 ) -> None:
-    """A piece of `values`, as it is written in content."""
+    """Write a piece of `values` to content, escaped."""
     end = used[CONTENT]
     for place in range(at, past):
         byte = values[place]
@@ -193,7 +197,7 @@ def copy_escaped(
 
 @kernel
 def _escape(content: Bytes, end: int, byte: int, attribute: bool) -> int:
-    """One byte, as it is written in content: where that ends."""
+    """Write one byte to content, escaped if it must be. Returns where that ends."""
     if byte == _AMP:
         return _copied(content, end, _AMP_TEXT)
     if byte == _LT:
@@ -231,7 +235,7 @@ def find(data: Bytes, at: int, past: int, byte: int) -> int:
 
 @kernel
 def behind_both(data: Bytes, at: int, past: int, one: int, two: int) -> int:
-    """Behind the first place where two bytes stand one behind the other; -1 if there is none."""
+    """The place behind the first `one` that is followed by `two`; -1 if there is none."""
     while at + 1 < past:
         if data[at] == one and data[at + 1] == two:
             return at + 2

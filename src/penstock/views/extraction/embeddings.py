@@ -1,16 +1,16 @@
 """All embeddings of one pattern in a batch of documents, from the bits of its states (delta §4.1).
 
-Nodes of the pattern are bound one behind the other, parents before children: each to the nodes of its state's bits that
-lie within the node its parent is bound to. A label's nodes stand in document order, so those within a node are one run
-of its list, and the embeddings come out sorted. For a child edge, what isn't a child is skipped together with all that
-lies below the same child of the parent.
+Nodes of the pattern are bound one after the other, parents before children. Each is bound to those nodes of its state's
+bits that lie within the node its parent is bound to. A label's nodes stand in document order, so those within a node
+are one run of its list, and the embeddings come out sorted. For a child edge, a node that isn't a child is skipped,
+together with all that lies below the same child of the parent.
 
     bound    news ── item ── topic          depth 2 has no node left: the next item, then
                3       4       5            its topics again
 
-Every binding leads to an embedding: below a node on which a state holds there is one, and a document that lacks a node
-for one of the outermost ones is skipped first. But three branches over 1,000 siblings are a billion embeddings. So
-embeddings, the bytes of their texts and the nodes that are skipped are counted per document. A document past a bound
+Every binding leads to an embedding: below a node on which a state holds there is one, and a document without a node for
+one of the pattern's outermost nodes is skipped first. But three branches over 1,000 siblings are a billion embeddings.
+So embeddings, the bytes of their texts and the nodes that are skipped are counted per document. A document past a bound
 gives no embeddings, and is reported.
 """
 
@@ -32,7 +32,7 @@ _STEPS_PER_TUPLE = 64
 
 
 class Forest(NamedTuple):
-    """What of `Documents` is needed to bind nodes."""
+    """The parts of `Documents` that are needed to bind nodes."""
 
     first: Int64s
     parents: Int32s
@@ -42,14 +42,14 @@ class Forest(NamedTuple):
 
 
 class ExtractionLimits(NamedTuple):
-    """What one pattern may have of one document: embeddings, and bytes of the texts they return."""
+    """The most that one pattern may have of one document: embeddings, and bytes of the texts they return."""
 
     tuples: int = 100_000
     bytes: int = 16 << 20
 
 
 class Room(NamedTuple):
-    """Arrays that embeddings are written to, one run after the other: fresh memory costs more than writing to it."""
+    """Arrays to which one run of embeddings after the other is written: fresh memory costs more than writing to it."""
 
     nodes: Int32s
     documents: Int32s
@@ -64,7 +64,7 @@ class Embeddings(NamedTuple):
     room: Room
 
     past: int
-    """The pattern behind the last one."""
+    """The pattern after the last one."""
     first_row: Int64s
     """Pattern of the run -> its rows first_row[p] .. first_row[p + 1]."""
     first_cell: Int64s
@@ -79,7 +79,7 @@ class Embeddings(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """What embeddings are looked for in: the same for all patterns."""
+    """All that a search for embeddings needs: the same for all patterns."""
 
     patterns: Patterns
     state_label: Int32s
@@ -93,7 +93,7 @@ class Ground(NamedTuple):
 def embeddings(
     low: int, most_cells: int, most_bytes: int, ground: Ground, room: Room
 ) -> Embeddings:
-    """The embeddings of the patterns from `low` on, up to the one with which there are that many cells or bytes."""
+    """The embeddings of the patterns from `low` on, up to the one that brings them to so many cells or bytes."""
     patterns = ground.patterns
     past = len(patterns.first) - 1
     scratch = np.empty((7, longest_list(patterns.first, low)), np.int64)
@@ -145,7 +145,7 @@ def _search(
     row: int,
     cell: int,
 ) -> tuple[Int32s, Int32s, Int32s, int, int]:
-    """The embeddings of one pattern, behind the others: the arrays, how many, and the bytes of their texts."""
+    """Write the embeddings of one pattern behind the others. Returns the arrays, how many, and the bytes of texts."""
     patterns, lists, holds, limits = ground.patterns, ground.lists, ground.holds, ground.limits
     first, parents, last = ground.forest.first, ground.forest.parents, ground.forest.last
     nodes, words, sizes = lists.nodes, holds.words, ground.forest.sizes
@@ -233,7 +233,7 @@ def _search(
 
 @kernel
 def _has_all(ground: Ground, low: int, width: int, scratch: Int64s, first: int, past: int) -> bool:
-    """Whether a document has something for each outermost node behind the first one."""
+    """Whether a document has a node for each of the pattern's outermost nodes after the first one."""
     patterns, nodes = ground.patterns, ground.lists.nodes
     words, parents = ground.holds.words, ground.forest.parents
     for depth in range(1, width):
@@ -257,7 +257,7 @@ def _has_all(ground: Ground, low: int, width: int, scratch: Int64s, first: int, 
 def next_bit(
     words: UInt64s, at: int, rank: int, nodes: Int32s, start: int, size: int, limit: int
 ) -> int:
-    """The first set bit from a rank on, if it belongs to a node up to the limit; else any rank behind."""
+    """The first set bit from a rank on, if it belongs to a node up to the limit; else any rank behind the limit."""
     if rank >= size:
         return size
     word = rank >> 6

@@ -1,4 +1,4 @@
-"""On which nodes of a batch of documents every state holds: bit sets, for all documents at once.
+"""The nodes of a batch of documents on which each state holds, as bit sets for all documents at once.
 
     label list    a:  node 0  7  9  30 …          nodes of one label, in document order, over all documents
     bit set       a:  1 0 1 1                     one bit per node of the list
@@ -8,8 +8,8 @@
     desc. edge    : a merge of the label's list with the bits of the state below: is the next one within the node?
 
 States stand behind those they need, so one run over them suffices. A state that holds nowhere takes no words, and
-neither does a state that needs it. That is the bottom-up half of a twig join; the other half, from the outermost
-nodes down, is `embeddings`, which can't run into a dead end: below a node on which a state holds there is a match.
+neither does a state that needs it. That is the bottom-up half of a twig join. The other half, from the outermost
+nodes down, is `embeddings`. It can't run into a dead end, because below a node on which a state holds there is a match.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from penstock.views.tree_pattern import OPERATORS
 NOWHERE = -1
 _UNKNOWN = -2
 _HOLDS = np.array([[order in operator for order in "<=>"] for operator in OPERATORS])
-"""Operator and order (less, equal, greater) -> whether it holds: an operator is written as what it allows."""
+"""Operator and order (less, equal, greater) -> whether it holds: an operator's characters are the orders it allows."""
 
 
 class LabelLists(NamedTuple):
@@ -47,7 +47,7 @@ class LabelLists(NamedTuple):
 
 
 class DocumentNodes(NamedTuple):
-    """What of `Documents` decides where states hold."""
+    """The parts of `Documents` that decide where states hold."""
 
     parents: Int32s
     last: Int32s
@@ -77,7 +77,8 @@ class Holds(NamedTuple):
 
 @kernel
 def label_lists(asked: Int32s, is_element: Bools, labels: Int32s, count: int) -> LabelLists:
-    """The lists, from the documents' labels; `asked` and `is_element` say of these what they are here."""
+    """The lists, from the documents' labels. `asked` has the number of each label here, or -1; `is_element` says which
+    are elements."""
     label = np.empty(len(labels), np.int32)
     rank = np.empty(len(labels), np.int32)
     any_rank = np.empty(len(labels), np.int32)
@@ -125,7 +126,7 @@ def where_states_hold(
         count = lists.first[label + 1] - lists.first[label]
         size = (count + 63) >> 6
         first_edge, past_edge = states.first_edge[state], states.first_edge[state + 1]
-        # The state's own bits, those of its test and of its edges, if they turn up here for the first time.
+        # Room for the state's own bits, and for those of its test and edges, which may turn up here first.
         words = with_room(words, used, size * (past_edge - first_edge + 2))
         somewhere = size > 0
         if somewhere and test != NO_TEST:
@@ -153,7 +154,8 @@ def where_states_hold(
 
 @kernel
 def _and(words: UInt64s, used: int, count: int, states: States, state: int, known: _Known) -> int:
-    """The bits of a state whose test and edges hold somewhere: where they are, those of others if they are the same."""
+    """Where a state's bits are, if its test and edges hold somewhere: at its only test or edge, at `used`, or
+    `NOWHERE`."""
     test, edge_at, test_at = states.test[state], known.edge_at, known.test_at
     first_edge, past_edge = states.first_edge[state], states.first_edge[state + 1]
     if first_edge == past_edge:
@@ -205,7 +207,7 @@ def _edge(
     nodes: DocumentNodes,
     known: _Known,
 ) -> bool:
-    """Bits of the nodes of the edge's label that have its state below them; whether there is one."""
+    """Set the bits of the nodes of the edge's label that have its state below them. Returns whether there is one."""
     state_at, held = known.state_at, known.held
     below, label = states.edge_state[edge], states.edge_label[edge]
     if state_at[below] == NOWHERE:
@@ -223,7 +225,7 @@ def _edge(
 
 @kernel
 def _held(words: UInt64s, at: int, first: Int64s, nodes: Int32s, label: int, held: Int32s) -> int:
-    """The nodes behind a state's bits, in document order: how many."""
+    """Write the nodes of a state's bits to `held`, in document order. Returns how many."""
     count = 0
     start = first[label]
     for word in range((first[label + 1] - start + 63) >> 6):
@@ -272,7 +274,7 @@ def _over_descendants(
 def _test(
     words: UInt64s, at: int, tests: Tests, test: int, lists: LabelLists, nodes: DocumentNodes
 ) -> tuple[bool, int]:
-    """Bits of the nodes of the test's label on which it holds; is there one, and how many comparisons did it take?"""
+    """Set the bits of the nodes on which a test holds. Returns whether there is one, and the number of comparisons."""
     spans, values, numbers = nodes.spans, nodes.values, nodes.numbers
     start, past = lists.first[tests.label[test]], lists.first[tests.label[test] + 1]
     words[at : at + ((past - start + 63) >> 6)] = 0

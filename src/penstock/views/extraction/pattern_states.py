@@ -1,13 +1,14 @@
-"""Many patterns as one set of states: what equal parts of them have in common is evaluated once.
+"""Many patterns as one set of states: equal parts of patterns are evaluated once.
 
     //a[b > 5]/c       //a[b > 5][d]           states    0  c           2  a with edges 0, 1
     (two patterns)                                       1  b > 5       3  d       4  a with edges 1, 2
                                                edges     0  a over c    1  a over b > 5      2  a over d
 
-A *state* is a part of a pattern: a label, what its value must fulfil, and the edges to the states below it. What it
-returns, the order of its branches and how often one is repeated make no difference to which document nodes it holds on.
-An *edge* is a label, an axis and a state: those nodes of the label that have a child, or a descendant, on which the
-state holds. A *test* is a label with comparisons. Every state stands behind the states that it needs.
+A *state* is a part of a pattern: a label, a test of its value, and the edges to the states below it. It is the same
+state whatever the part returns, whatever the order of its branches, and however often one is repeated: it holds on the
+same document nodes. An *edge* is a label, an axis and a state: the nodes of the label that have a child, or a
+descendant, on which the state holds. A *test* is a label with comparisons. Every state stands behind the states that it
+needs.
 """
 
 from collections.abc import Sequence
@@ -97,7 +98,7 @@ def compile_patterns(patterns: Sequence[TreePattern]) -> Compiled:
 
 
 class _Maker:
-    """Numbers what it is given, equal things once."""
+    """Numbers labels, tests, edges and states, equal ones once."""
 
     def __init__(self) -> None:
         self.labels = {ANY: ANY_LABEL}

@@ -29,7 +29,7 @@ _VAL, _CONT = int(Returns.VAL), int(Returns.CONT)
 
 
 class NodeColumns(NamedTuple):
-    """What tuples are made of: the numbers of documents, and the IDs, values and contents of their nodes."""
+    """The parts of tuples: the numbers of documents, and the IDs, values and contents of their nodes."""
 
     documents: Int64s
     ids: Int64s
@@ -40,7 +40,7 @@ class NodeColumns(NamedTuple):
 
 
 def node_columns(documents: Documents) -> NodeColumns:
-    """Those of a batch of documents."""
+    """The columns of a batch of documents."""
     texts = documents.values, contents(documents), text_sizes(documents)
     return NodeColumns(documents.numbers, node_ids(documents), *texts)
 
@@ -56,12 +56,12 @@ class TextLayout(NamedTuple):
     first_column: Int64s
     """Pattern of the run -> its first text column."""
     missing: bool
-    """Whether any text isn't there."""
+    """Whether any text is missing."""
 
 
 @kernel
 def _number_columns(found: Embeddings, nodes: NodeColumns, columns: Int64s) -> Int64s:
-    """The document and the IDs of every row, column by column; gives where those of each pattern begin."""
+    """Write the document and the IDs of every row, column by column. Returns where those of each pattern begin."""
     numbers, ids = nodes.documents, nodes.ids
     patterns = len(found.first_row) - 1
     first = np.zeros(patterns + 1, np.int64)
@@ -127,7 +127,7 @@ def _text_bytes(
     layout: TextLayout,
     texts: Bytes,
 ) -> Bytes:
-    """The bytes of all text columns; gives which of the texts are there, if not all are."""
+    """Write the bytes of all text columns. Returns a byte for each text, zero if it is missing; empty if none is."""
     first_node, returns, first_text = asked.first, asked.returns, layout.first_text
     valid = np.ones(len(layout.offsets) if layout.missing else 0, np.uint8)
     column = 0
@@ -158,12 +158,12 @@ def _text_bytes(
 def _copy(
     target: Bytes, ends: Int32s, nodes: Int32s, place: int, width: int, start: Int64s, data: Bytes
 ) -> None:
-    """The texts of one column, one behind the other."""
+    """Write the texts of one column, one behind the other."""
     at = np.uint64(0)
     for row in range(len(ends)):
         source = np.uint64(start[nodes[row * width + place]])
         size = np.uint64(ends[row]) - at
-        # Places without a sign can't be negative: nothing is checked, and many bytes are moved at once.
+        # Unsigned places can't be negative, so they aren't checked, and many bytes are moved at once.
         for byte in range(size):
             target[at + byte] = data[source + byte]
         at += size
@@ -173,7 +173,7 @@ def _copy(
 def _write_contents(
     target: Bytes, ends: Int32s, nodes: Int32s, place: int, width: int, source: Contents
 ) -> None:
-    """The contents of one column, one behind the other; a scope is copied from the row before if it is the same."""
+    """Write the contents of one column. A scope is copied from the row before if it is the same."""
     order = np.empty(MOST_DECLARATIONS, np.int64)
     at, written, scope = 0, -1, -1
     for row in range(len(ends)):
@@ -185,14 +185,14 @@ def _write_contents(
 
 
 def _room(size: int) -> Bytes:
-    """So many bytes of Arrow's own memory: it uses pages again, and fresh ones cost more than what is written there."""
+    """So many bytes of Arrow's own memory, which uses pages again: fresh ones cost more than writing to them."""
     return np.frombuffer(pa.allocate_buffer(size), np.uint8)
 
 
 class TupleColumns:
     """All columns of a run of patterns that begins with `low`; record batches are cut out of them without copies.
 
-    `ColumnTooLarge` if the texts of a column are too many.
+    `ColumnTooLarge` if the texts of a column have too many bytes.
     """
 
     def __init__(self, found: Embeddings, low: int, asked: Patterns, nodes: NodeColumns) -> None:

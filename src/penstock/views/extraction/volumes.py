@@ -1,7 +1,7 @@
-"""How many tuples and bytes views have on documents: costs follow from it (delta §2.2).
+"""How many tuples and bytes views have on documents: costs follow from that (delta §2.2).
 
-Embeddings are found as for extraction, and counted instead of written. A document that has too many of a view counts
-for nothing there, since the view gets nothing of it.
+Embeddings are found as for extraction, and counted instead of written. A document with too many embeddings of a view
+counts as one without any, since the view gets nothing of it.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Volumes(NamedTuple):
 
 
 def volumes(views: Sequence[TreePattern], documents: Documents) -> Volumes:
-    """What views have on a batch of documents.
+    """The volumes of views on a batch of documents.
 
     >>> from penstock.views.pattern_parser import parse_pattern
     >>> from penstock.views.documents.xml_documents import read_xml

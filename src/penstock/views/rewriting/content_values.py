@@ -5,8 +5,8 @@
     {"b":"x","c":[1,true]}      x1true    JSON: its scalars, one behind the other
     "x"   12   null             x  12  no value
 
-Which of them a text is, its first character tells. What is done for XML is done by Arrow for all texts at once; JSON is
-read as documents are (`json_documents`), so its values are theirs: repeated keys and all, however deep.
+The beginning of a text tells which of these it is. Arrow treats XML, all texts at once. JSON is read as documents are
+(`json_documents`), so its values are the same as theirs, even with repeated keys, and however deep it is.
 """
 
 from typing import Any
@@ -67,7 +67,7 @@ def _unescaped(texts: pa.Array) -> pa.Array:
 
 
 def _json_values(contents: pa.Array) -> list[str | None]:
-    """Each content under a key of its own document: one level and five bytes, as it had around it at least."""
+    """Each content is read as a document, under a key: a level and five bytes more, as it had around it at least."""
     batch = read_json(pc.binary_join_element_wise('{"":', contents, "}", ""))
     for bad in batch.bad:
         text = contents[bad.place].as_py()

@@ -3,30 +3,31 @@
 Candidates each cover some items; a *cover* is a set of candidates that together cover all, and it is minimal if each
 is needed. The search goes down adding one candidate at a time, always the one of most interest first:
 
-    interest    how many uncovered items it covers; of equal ones those of more nodes; then the preferred one
+    interest    how many uncovered items it covers; if equal, of how many nodes; if equal, the preferred one
 
     ∅ ─┬─ u3 ─┬─ u1   cover          level 0: u3 is of most interest, then u5, u2
        │      └─ u7   cover          level 1: with u3 taken, u1, then u7
        └─ u5 ─── u1   cover          below u5, u3 isn't looked at again: all covers with it have been seen
 
-A candidate without interest never gets any further down, so each level looks only at what was of interest in the level
-above and stands behind the branch taken. Three rules keep the search from wandering:
+A candidate without interest never gets any further down, so each level looks only at candidates that were of interest
+in the level above and stand behind the branch taken. Three rules keep the search from wandering:
 
-    1. Each set is met once, since a branch leaves out what the branches before it took.
-    2. A level ends when what is left of it can't cover all any more: a branch is only entered if covers may lie there.
-    3. A candidate that makes one taken before it needless isn't taken: no minimal cover has both *and* what is taken.
+    1. Each set is met once, since a branch leaves out the candidates that the branches before it took.
+    2. A level ends when its remaining candidates can't cover all any more: a branch is only entered if covers may lie
+       there.
+    3. A candidate that makes an earlier one needless isn't taken: no minimal cover has it and all that are taken.
        delta §4.3 minimises afterwards and meets the same cover in several ways; here all covers found are minimal, and
        different.
 
 **Promised.** All covers found are minimal and different. If fewer than asked for are found, and the steps weren't used
-up, those are all minimal covers there are: each minimal cover is a path on which every rule lets it through. If there
-is a cover at all, at least one is found: when steps run out too early, a greedy one is minimised.
+up, there are no other minimal covers: every rule lets the path of a minimal cover through. If there is a cover at all,
+at least one is found: when steps run out too early, a greedy one is minimised.
 
-`most_alike` bounds the covers that begin with the same candidate, in a first round; if fewer than asked for are found
-then, a second round goes without that bound. delta §4.3 has only the second round, in which often all covers hold the
-same first view: where each view may feed only so many others, that leaves little to choose from. Measured: on 20,000
-XMark views with 30 rewritings each, five alike at most instead of any number lower the least utilisation by 1.4 %, two
-alike by 1.3 %.
+In a first round, `most_alike` bounds the covers that begin with the same candidate. If fewer than asked for are found,
+a second round goes without that bound. delta §4.3 has only the second round, in which often all covers hold the same
+first view: if each view may feed only so many others, that leaves little to choose from. Measured on 20,000 XMark views
+with 30 rewritings each, the least utilisation is 1.4 % lower with at most five alike than with any number, and 1.3 %
+lower with two.
 """
 
 from typing import NamedTuple
@@ -43,7 +44,7 @@ _NODES_SHIFT, _INTEREST_SHIFT = 32, 40
 
 
 class Search(NamedTuple):
-    """Scratch of a search, by level: candidates of interest and their keys, what is covered once, and twice."""
+    """Scratch space by level: candidates of interest and their keys, and the items that are covered once, and twice."""
 
     live: Int32s
     key: Int64s
@@ -98,7 +99,8 @@ def new_covers(most: int, items: int) -> Covers:
 def find_covers(
     covered: UInt64s, items: ViewItems, most_alike: int, steps: int, search: Search, covers: Covers
 ) -> bool:
-    """Find the best covers, as many as there is room for. Candidate c covers the bits `covered[c]`; preferred first.
+    """Find the best covers, as many as there is room for. Candidate c covers the bits `covered[c]`; the preferred
+    candidates come first.
 
     Returns whether there are no other minimal covers. `steps` bounds how many candidates are taken in each round.
     """
@@ -130,7 +132,8 @@ def _coverable(covered: UInt64s, items: ViewItems) -> bool:
 def _search(
     covered: UInt64s, items: ViewItems, most_alike: int, steps: int, search: Search, covers: Covers
 ) -> bool:
-    """Depth first. At each level the branch of most interest that is left is taken. Whether it came to its end."""
+    """Search depth first: at each level the branch of most interest that is left is taken. Returns whether the search
+    wasn't stopped early."""
     most, words = len(covers.size), covered.shape[1]
     search.once[0, :] = _NONE
     search.twice[0, :] = _NONE
@@ -175,7 +178,7 @@ def _search(
 
 @kernel
 def _key(covered: UInt64s, c: int, items: ViewItems, once: UInt64s, level: int) -> int:
-    """Orders candidates by interest; 0 if there is none."""
+    """A number that orders candidates by interest; 0 for one without interest."""
     interest, nodes = 0, _NONE
     for w in range(covered.shape[1]):
         new = covered[c, w] & ~once[level, w]
@@ -193,7 +196,7 @@ def _key(covered: UInt64s, c: int, items: ViewItems, once: UInt64s, level: int) 
 
 @kernel
 def _next_branch(covered: UInt64s, items: ViewItems, search: Search, level: int) -> int:
-    """The place of the candidate of most interest at a level; -1 if what is left can't cover all."""
+    """The place of the candidate of most interest at a level; -1 if those left can't cover all."""
     best, key = -1, 0
     for i in range(search.width[level]):
         if search.key[level, i] > key:
@@ -222,7 +225,7 @@ def _drop(search: Search, level: int, i: int) -> None:
 
 @kernel
 def _makes_needless(covered: UInt64s, search: Search, level: int) -> bool:
-    """Whether one of those taken before covers nothing alone any more."""
+    """Whether one of the candidates taken before covers nothing alone any more."""
     for before in range(level):
         c = search.taken[before]
         needed = False
@@ -245,7 +248,7 @@ def _covers_all(once: UInt64s, level: int, items: ViewItems, words: int) -> bool
 
 @kernel
 def _descend(covered: UInt64s, items: ViewItems, search: Search, level: int) -> None:
-    """The candidates of the next level: those left at this one that are of interest still."""
+    """Set the candidates of the next level: those left at this one that are of interest still."""
     count = 0
     for i in range(search.width[level]):
         c = search.live[level, i]
@@ -259,7 +262,7 @@ def _descend(covered: UInt64s, items: ViewItems, search: Search, level: int) -> 
 
 @kernel
 def _add(covers: Covers, taken: Int32s, size: int) -> bool:
-    """Add a cover, its members ascending, unless it is there; whether it was added."""
+    """Add a cover, its members ascending, unless it is there already. Returns whether it was added."""
     at = covers.found[0]
     members = covers.members[at]
     for i in range(size):
@@ -285,7 +288,7 @@ def _add(covers: Covers, taken: Int32s, size: int) -> bool:
 
 @kernel
 def _greedy(covered: UInt64s, items: ViewItems, search: Search, covers: Covers) -> None:
-    """One cover: the candidate of most interest until all is covered, then those left out that aren't needed."""
+    """Add one cover: take the candidate of most interest until all is covered, then drop those that aren't needed."""
     words = covered.shape[1]
     once = np.zeros((1, words), np.uint64)
     size = 0

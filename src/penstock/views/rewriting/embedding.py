@@ -1,26 +1,26 @@
-"""Whether a view embeds into another, where its nodes can go, and what of the other that covers (delta §4.1).
+"""Whether a view embeds into another, where its nodes can go, and which items of the other it covers (delta §4.1).
 
 An embedding takes the nodes of a view u to nodes of a view q: to the same label (`*` to any element), a child edge to a
-child edge, a descendant edge to any path down, an outermost node with a child edge to such a one; and the predicate of
-the image implies the node's own. Nodes of q are bits of one word:
+child edge, a descendant edge to any path down, an outermost node with a child edge to another such node; and the
+predicate of the image implies the node's own. Nodes of q are bits of one word:
 
     u = //a[b]//c          q = //a/a[b//c]/c        q's nodes  a0 a1 b2 c3 c4
     bottom up              c  c3 c4      b  b2      a  a1                      what the subtree of each node allows
     top down               a  a1         b  b2      c  c3 c4                   and what the nodes above allow as well
 
-**Exact.** After the first pass a word has exactly the images that a node can have if nothing but its own subtree is
-asked: its label and predicate fit, and each child has some image below. The children of a node have nothing to do with
-each other, so each may choose on its own (induction from the leaves). In the second pass an image is kept if it lies
-below a kept image of the parent. Such an image extends to a whole embedding: upwards along the images that kept it, and
-from there down to all other nodes as the first pass has shown. Conversely every embedding survives both passes.
+**Exact.** After the first pass a word has exactly the images that a node can have if only its own subtree counts: its
+label and predicate fit, and each child has some image below. The children of a node don't depend on each other, so each
+may choose on its own (induction from the leaves). In the second pass an image is kept if it lies below a kept image of
+the parent. Such an image extends to a whole embedding: upwards along the images that kept it, and from there down to
+all other nodes as the first pass has shown. Conversely every embedding survives both passes.
 So u embeds if no word is empty after the first pass; and after the second each word is the set of images over *all*
 embeddings.
 
 delta §4.1 forbids predicates to contradict each other; then `//a[. = 5]` would embed into `//a`, and lose tuples.
 
-**Coverage.** The items of q are the ID of each node, val and cont where it returns them, and its predicate. What node m
-of u covers at an image n: the ID, if it has n's own label (`*` knows no label); val, if it returns val or cont or must
-equal a text; cont, if it returns that; n's predicate, if its own implies it or it knows the value.
+**Coverage.** The items of q are the ID of each node, val and cont where it returns them, and its predicate. Of an image
+n, node m of u covers the ID, if it has n's own label (`*` knows no label); val, if it returns val or cont or must equal
+a text; cont, if it returns that; n's predicate, if its own implies it or it knows the value.
 """
 
 from typing import NamedTuple
@@ -47,7 +47,7 @@ _ONE = np.uint64(1)
 _NONE = np.uint64(0)
 
 WORDS = 4
-"""Of 64 items each, as many as a view can have: ID, val, cont and predicate of 64 nodes."""
+"""Words of 64 items each, enough for all that a view can have: ID, val, cont and predicate of 64 nodes."""
 
 
 class Target(NamedTuple):
@@ -106,7 +106,7 @@ def aim(flat: FlatPatterns, q: int, target: Target) -> None:
 
 @kernel
 def release(flat: FlatPatterns, q: int, target: Target) -> None:
-    """View q isn't the target any more."""
+    """Empty the target of view q."""
     target.with_label[ANY_LABEL] = _NONE
     for i in range(flat.start[q], flat.start[q + 1]):
         target.with_label[flat.label[i]] = _NONE
@@ -118,7 +118,7 @@ def implies_predicate(known: Implications, left: int, right: int) -> bool:
     if left == right or right == NO_PREDICATE or known.kind[left] == NEVER:
         return True
     if known.kind[right] == RANGE and known.kind[left] != OTHER:
-        # What has no cuts, as a text that is no number, lies in no range: see `predicate_table`.
+        # A predicate without cuts, such as a text that isn't a number, lies in no range: see `predicate_table`.
         return bool(known.low[right] <= known.low[left] and known.high[left] <= known.high[right])
     low, high = known.start[left], known.start[left + 1]
     while low < high:
@@ -175,7 +175,7 @@ def embeds(
 
 @kernel
 def narrow(words: Int64s, size: int, target: Target, images: UInt64s) -> None:
-    """The second pass: what remains of the first pass's images is exact."""
+    """The second pass: reduce the images of the first pass to the exact ones."""
     for m in range(size):
         above = parent_in(words[m])
         if above < 0:
@@ -204,8 +204,8 @@ def image_sets(flat: FlatPatterns, u: int, q: int) -> UInt64s:
 class ViewItems(NamedTuple):
     """The items of a view by number. Scratch: filled by `list_items`.
 
-    IDs come first, node n's is item n; then what else there is: `val[n]`, `cont[n]`, `predicate[n]`, or -1. `node` says
-    whose an item is, `total[0]` how many there are, `all` has a bit for each.
+    IDs come first: that of node n is item n. The others are `val[n]`, `cont[n]` and `predicate[n]`, -1 if the node has
+    none. `node` has the node of each item, `total[0]` is how many there are, `all` has a bit for each.
     """
 
     val: Int64s

@@ -1,4 +1,4 @@
-"""Which views embed into which: the embedding graph (delta §4.2, algorithm 3), and the order that takes cycles away.
+"""Which views embed into which: the embedding graph (delta §4.2, algorithm 3), and the order that removes cycles.
 
     views ──▶ flat patterns ──▶ trie ──▶ for each view all that embed into it ──▶ rank
 
@@ -7,11 +7,11 @@
 `embeddings_into` is a pure function of a range of views, over arrays that can be mapped from files: a Spark job takes a
 range per task, and `join_parts` puts the parts together.
 
-**Cycles.** Embedding is a preorder: what embeds into u embeds into all that u embeds into. So a view has at least as
-many views embedded into it as each of those has, and exactly as many only if the two embed into each other. Sorted by
-that number, views stand after all that embed into them, but for those that embed into each other: among them the one
-that returns most comes first, and an edge that leads backwards is left out. delta §4.2 removes cycles with a heuristic
-for arbitrary graphs; here a sort does, and of each pair of opposite edges just one goes.
+**Cycles.** Embedding is a preorder: a view that embeds into u embeds into every view that u embeds into. So a view has
+at least as many views embedded into it as each of those has, and exactly as many only if the two embed into each other.
+Sorted by that number, a view stands after all that embed into it, except for views that embed into each other. Of these
+the one that returns most comes first, and an edge that leads backwards is left out. delta §4.2 removes cycles with a
+heuristic for arbitrary graphs. Here a sort is enough, and of each pair of opposite edges just one is left out.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from penstock.views.rewriting.label_trie import LabelTrie
 from penstock.views.tree_pattern import Returns
 
 MOST_EDGES = 500_000_000
-"""Of a graph, or a part of one: two gigabytes."""
+"""The most edges of a graph, or of a part of one: they take two gigabytes."""
 
 
 class EmbeddingGraph(NamedTuple):
@@ -128,7 +128,7 @@ def rank_views(flat: FlatPatterns, graph: EmbeddingGraph) -> Int32s:
     Edges u -> v with rank[u] > rank[v] are those left out.
     """
     owner = np.repeat(np.arange(flat.views), np.diff(flat.start))
-    # What has cont has val, too: two items against one.
+    # A node with cont has val, too: two items against one.
     worth = np.array([0, 0, 1, 1, 2, 2, 2, 2])[flat.returns & int(Returns.VAL | Returns.CONT)]
     richness = np.bincount(owner, worth, minlength=flat.views)
     order = np.lexsort((np.arange(flat.views), -richness, np.diff(graph.start)))

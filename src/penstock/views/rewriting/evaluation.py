@@ -1,11 +1,11 @@
-"""Running a rewriting: tuples of its inputs in, tuples of the view out (delta §4.1). Pure, so it can run anywhere.
+"""Runs a rewriting: tuples of its inputs in, tuples of the view out (delta §4.1). It is pure, so it can run anywhere.
 
     inputs ──▶ each step's rows that pass its filters ──▶ joined, step by step, as row numbers ──▶ checked ──▶ columns
 
-What is joined are IDs; for each step there is an array of row numbers of its input, all of one length. Columns are
-taken once at the end: texts are copied only for rows that come out. Many documents are dealt with at once, and joins
-never leave a document. A rewriting that only picks columns copies nothing. `ColumnTooLarge` if texts are more than one
-column can have.
+Joins compare only IDs; for each step there is an array of row numbers of its input, all of one length. Columns are
+taken once at the end: texts are copied only for rows of the result. Many documents are dealt with at once, and joins
+never leave a document. A rewriting that only picks columns copies nothing. `ColumnTooLarge` if texts have more bytes
+than one column can have.
 
 The result is sorted by document and IDs, and no two rows are equal, as the inputs are (`planning` says why).
 """
@@ -48,7 +48,7 @@ from penstock.views.tree_pattern import PatternNode, Returns, TreePattern
 from penstock.views.tuples import cont_column, id_column, tuple_schema, val_column
 
 MOST_ROWS = 50_000_000
-"""Of a join's result: more would not fit into memory."""
+"""The most rows of a join's result: more would not fit into memory."""
 
 
 def evaluate(plan: RewritingPlan, inputs: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -111,7 +111,7 @@ def _nothing(returns: tuple[int, ...]) -> pa.RecordBatch:
 
 
 class _Source:
-    """What a step reads: the columns of its input, and which rows of it pass; None if all do."""
+    """The input of a step: its columns, and in `rows` the rows that pass, or None if all do."""
 
     def __init__(self, step: PlanStep, batch: pa.RecordBatch) -> None:
         self.batch = batch
@@ -156,7 +156,7 @@ def _holds(check: Check, upper: Int64s, lower: Int64s) -> Bools:
 
 
 def _as_arrow(column: Int64s) -> pa.Array:
-    """The column itself, without what `pa.array` does to find out what it is."""
+    """The column itself, without the time that `pa.array` takes to find its type."""
     buffer = pa.py_buffer(np.ascontiguousarray(column))
     return pa.Array.from_buffers(pa.int64(), len(column), [None, buffer])
 
@@ -166,7 +166,7 @@ def _picked(column: Int64s, rows: Int64s | None) -> Int64s:
 
 
 class _Joined:
-    """What has been joined so far: of each step the rows, and of each of the view's nodes a step that has it."""
+    """The steps joined so far: the rows of each, and for each of the view's nodes a step that has it."""
 
     def __init__(self, sources: Sequence[_Source]) -> None:
         self.sources = sources
@@ -246,7 +246,7 @@ class _Joined:
         return pa.RecordBatch.from_arrays(arrays, schema=_schema(plan.returns))
 
     def _texts(self, column: PlanColumn, wanted: str) -> pa.Array:
-        """The texts of a column. Values are looked for in the content of rows that come out, and no others."""
+        """The texts of a column. Values are looked for only in the content of rows of the result."""
         rows = self.rows[column.step]
         source = self.sources[column.step]
         if column.source == TEXT:

@@ -1,7 +1,7 @@
 """Both graphs of a set of views, found by one thread per core: kernels run without the interpreter's lock.
 
-Each thread takes a range of views at a time, many more ranges than threads: later views take longer. On a cluster the
-same functions are given their ranges by `pipeline.views.graphs_on_spark`.
+Each thread takes a range of views at a time. There are many more ranges than threads, since later views take longer.
+On a cluster `pipeline.views.graphs_on_spark` gives the same functions their ranges.
 """
 
 import os
@@ -35,7 +35,7 @@ _Found = TypeVar("_Found")
 
 
 class Graphs(NamedTuple):
-    """What embeds into what, and which views can be computed from which."""
+    """Which views embed into which, and which can be computed from which."""
 
     embedding: EmbeddingGraph
     rewriting: RewritingGraph
@@ -44,7 +44,7 @@ class Graphs(NamedTuple):
 def find_graphs(
     patterns: Sequence[TreePattern], limits: RewritingLimits, weights: Float64s
 ) -> Graphs:
-    """Both graphs of some views; `weights` are what views cost as inputs.
+    """Both graphs of some views; `weights` are the costs of views as inputs.
 
     >>> from penstock.views.pattern_parser import parse_pattern
     >>> views = [parse_pattern(text) for text in ("//a[b]/c", "//a/b", "//a/c")]
@@ -76,7 +76,7 @@ def find_rewritings(
     weights: Float64s | None = None,
     threads: int | None = None,
 ) -> RewritingGraph:
-    """The rewritability graph of all views; `weights` are what views cost as inputs."""
+    """The rewritability graph of all views; `weights` are the costs of views as inputs."""
     preferred, most = preference(rank, weights), limits or RewritingLimits.of()
     places = read_only(rank)
 
@@ -87,7 +87,7 @@ def find_rewritings(
 
 
 def _by_ranges(work: Callable[[int, int], _Found], views: int, threads: int | None) -> list[_Found]:
-    """A piece of work for all views, by threads that take a range at a time."""
+    """The results of some work for all views, done by threads that take a range at a time."""
     count = threads or os.cpu_count() or 1
     ends = np.linspace(0, views, _PARTS * count + 1).astype(int).tolist()
     with ThreadPoolExecutor(count) as pool:

@@ -3,12 +3,12 @@
 Rows of both sides are sorted by document, and so are the pairs of rows that come out. A *pair* is a row of the left and
 one of the right, of the same document:
 
-    same_nodes      rows with the same IDs: a hash table of the right side, asked by each row of the left
-    below           right (or left) nodes below left (or right) ones, or children of them
+    same_nodes      rows with the same IDs: each row of the left is looked up in a hash table of the right side
+    nodes_below     right (or left) nodes below left (or right) ones, or children of them
 
-IDs of one document are sorted by number, so what lies below a node is a run of them; of one level, its children are a
-run. So a structural join sorts one side once, and finds each run by two binary searches: the cost is that of the sort
-and of the pairs that come out, whatever the document looks like.
+IDs sort by number. So among the sorted IDs of a document all nodes below a node are one run, and among those of one
+level its children are. A structural join sorts one side once, and finds each run by two binary searches. The cost is
+that of the sort and of the pairs that come out, whatever the document looks like.
 """
 
 import numpy as np
@@ -34,9 +34,9 @@ Pairs = tuple[Int64s, Int64s]
 
 @kernel
 def same_nodes(left: Int64s, right: Int64s, most: int) -> Pairs:
-    """Pairs of rows that are equal in all columns; column by column, the document first. In the order of the left.
+    """Pairs of rows that are equal in all columns, of which the first is the document; in the order of the left.
 
-    Not more than `most` pairs: one more means that there are too many.
+    If there are more than `most` pairs, one more than that comes back.
     """
     columns, rows = left.shape
     size = 16
@@ -97,7 +97,8 @@ def nodes_below(
     child: bool,
     most: int,
 ) -> Pairs:
-    """Pairs of a row and a row whose node lies below (or is a child of) its node. In the order of the upper ones."""
+    """Pairs of an upper row and a lower one whose node lies below the upper node, or is its child; in the order of the
+    upper rows."""
     level = lower_nodes & (MOST_LEVELS - 1) if child else np.zeros(len(lower_nodes), np.int64)
     if _in_order(lower_documents, level, lower_nodes):
         order = np.arange(len(lower_nodes))
@@ -143,7 +144,7 @@ def _runs_below(
 
 @kernel
 def _rows_of(documents: Int64s, document: int, first: int) -> tuple[int, int]:
-    """Where the rows of a document begin and end, looked for from a row on."""
+    """Where the rows of a document begin and end, searched from the row `first` on."""
     while first < len(documents) and documents[first] < document:
         first += 1
     past = first
@@ -154,7 +155,7 @@ def _rows_of(documents: Int64s, document: int, first: int) -> tuple[int, int]:
 
 @kernel
 def _search(level: Int64s, nodes: Int64s, low: int, high: int, wanted: int, number: int) -> int:
-    """The first row behind all of a lower level, and those of this level up to a number."""
+    """The first row behind those of lower levels than `wanted`, and those of this level up to a number."""
     while low < high:
         middle = (low + high) >> 1
         before = level[middle] < wanted

@@ -8,9 +8,9 @@
 A search goes down where the label occurs in the query, else over the subtree: it meets all subsets and nothing else.
 Depth-first order makes it a walk forward through five arrays that can be mapped from files; there are no pointers.
 `common` holds the bits that all views at a node and below want (see `flat_patterns`): a subtree is left out as a whole
-if the query lacks one. What the search then looks at lies beside the views, in the same order: view views[i] wants
-wants[i], and its nodes are word[start[i]:start[i + 1]]. So it goes forward through memory: with the nodes in the order
-of the views instead, the embedding graph of 50,000 views takes 1.4 times as long.
+if the query lacks one. The other arrays that a search reads are in the same order as `views`: view views[i] wants
+wants[i], and its nodes are word[start[i]:start[i + 1]]. So a search goes forward through memory. With nodes in the
+order of the views' numbers instead, the embedding graph of 50,000 views takes 1.4 times as long.
 """
 
 from typing import NamedTuple

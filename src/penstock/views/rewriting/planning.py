@@ -1,15 +1,16 @@
-"""From a rewriting's inputs to its plan: choosing embeddings, an order of joins, and what is left to check.
+"""From a rewriting's inputs to its plan: the choice of embeddings, the order of joins, and the checks that are left.
 
 With inputs that have exactly the tuples of their views, a plan yields exactly the tuples of the view q:
 
-    none is missing     an embedding of q, after an embedding of u into q, is an embedding of u: u has that tuple
-    none is wrong       every node of q is read from a node with its label; every edge, outermost node and predicate of
-                        q is either that of an input, too, or checked
-    none comes twice    a tuple of q determines the tuple of each step, and the other way round
+    no tuple is missing     an embedding of q, after an embedding of u into q, is an embedding of u: u has that tuple
+    no tuple is wrong       every node of q is read from a node with its label; every edge, outermost node and predicate
+                            of q is either that of an input, too, or checked
+    no tuple comes twice    a tuple of q determines the tuple of each step, and the other way round
 
-So what remains of a rewriting once its cover is known is small. Embeddings are chosen greedily, each the one that
-covers most of what is missing; among all embeddings of an input it is found node by node, from the leaves up. Joins on
-equal IDs come first, then structural ones along an edge of q; a check is made as soon as both its nodes are there.
+So there is little left to do once the cover of a rewriting is known. Embeddings are chosen greedily: the one that
+covers most of the missing items comes next. Among all embeddings of an input it is found node by node, from the leaves
+up. Joins on equal IDs come first, then structural ones along an edge of q. A check is made as soon as both its nodes
+are there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,7 +92,7 @@ class _Rewritten(NamedTuple):
 
 
 def _bit(kind: int, node: int) -> int:
-    """Of an item: ID, val, cont, predicate."""
+    """The bit of a node's item. The kinds are ID, val, cont and predicate, from 0 on."""
     return 1 << (4 * node + kind)
 
 
@@ -119,7 +120,7 @@ class _Candidate:
         ]
 
     def best(self, missing: int) -> _Use | None:
-        """The embedding that covers most of what is missing; None if none covers anything."""
+        """The embedding that covers most of the missing items; None if no embedding covers any."""
         nodes = self.pattern.nodes
         worth: list[dict[int, int]] = [
             {n: (items & missing).bit_count() for n, items in covers.items()}
@@ -173,7 +174,7 @@ def _covered(u: TreePattern, m: int, q: TreePattern, n: int) -> int:
 
 
 def _source(u: TreePattern, m: int) -> str | None:
-    """Where the value of an input's node can be had from; the cheapest way."""
+    """Where the value of an input's node can be read most cheaply; None if nowhere."""
     node = u.nodes[m]
     if int(node.returns) & _HAS_VAL:
         return VAL
@@ -190,7 +191,7 @@ def _known_text(value: Comparisons) -> str | None:
 
 
 def _choose(q: _Rewritten, candidates: Sequence[_Candidate]) -> list[_Use]:
-    """Embeddings that together cover all items, none of them needless."""
+    """Embeddings that together cover all items, and are all needed."""
     missing, uses = q.items, []
     while missing:
         found = [use for one in candidates if (use := one.best(missing)) is not None]
@@ -220,7 +221,7 @@ def _missing(q: _Rewritten, missing: int) -> str:
 
 
 def _in_order(q: _Rewritten, uses: Sequence[_Use]) -> list[_Use]:
-    """The uses in the order in which they are joined: those that share nodes with what there is come first."""
+    """The uses in the order in which they are joined: those that share nodes with earlier ones come first."""
     left = list(uses)
     ordered = [max(left, key=lambda use: len(set(use.images)))]
     left.remove(ordered[0])
@@ -255,7 +256,7 @@ def _link(q: _Rewritten, bound: set[int], images: Sequence[int]) -> tuple[str, t
 
 
 def _arrange(q: _Rewritten, uses: Sequence[_Use]) -> RewritingPlan:
-    """Joins, and the checks as early as they can be made."""
+    """The plan of these uses, with each check as early as it can be made."""
     open_checks = _open_checks(q, uses)
     open_values = _open_values(q, uses)
     steps: list[PlanStep] = []
@@ -309,7 +310,7 @@ def _join(q: _Rewritten, bound: set[int], use: _Use) -> tuple[str, tuple[int, ..
 
 
 def _open_checks(q: _Rewritten, uses: Sequence[_Use]) -> list[Check]:
-    """The edges and outermost nodes of the view that no use has, too."""
+    """Checks of the view's edges and outermost nodes that no use has, too."""
     found = []
     for n, node in enumerate(q.pattern.nodes):
         if node.parent == DOCUMENT:
@@ -356,7 +357,7 @@ def _open_values(q: _Rewritten, uses: Sequence[_Use]) -> set[int]:
 
 
 def _val_column(n: int, uses: Sequence[_Use]) -> PlanColumn:
-    """Where a value is had from: a column rather than a known text, that rather than content."""
+    """Where a value is read: from a column if there is one, else a known text, else content."""
     found: dict[str, PlanColumn] = {}
     for step, use in enumerate(uses):
         for m, image in enumerate(use.images):

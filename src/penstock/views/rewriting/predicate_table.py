@@ -4,20 +4,20 @@ An embedding asks whether the predicate of a node implies that of another, milli
 simple, and two numbers for each decide:
 
     RANGE    comparisons with numbers, no `<>`      low, high: the cuts where it begins and ends, by number
-    TEXT     `= 'text'` alone                       those around the number that the text is, or `_NOWHERE`
+    TEXT     `= 'text'` alone                       the cuts around the number that the text is, or `_NOWHERE`
     NEVER    contradicts itself                     implies everything
 
 Cuts (`comparisons`) are numbered in their order, over all predicates: comparing them is exact, whatever their digits.
 
-    a RANGE or TEXT implies a RANGE if its low and high lie in it; TEXTs imply no other TEXT, and RANGEs none
+    a RANGE or TEXT implies a RANGE if its low and high lie in it; it implies no other TEXT
 
-For the rest `comparisons.implies` is asked once for each pair that could meet, predicates on the same label, or one of
-them on `*`, and the answers are kept:
+For the rest, `comparisons.implies` decides once for each pair that could meet: both are on the same label, or one is on
+`*`. The answers are kept:
 
     implied    start[p] .. start[p + 1]: the predicates that p implies, ascending
 
-So thousands of prices on one label cost nothing. Where too many predicates that aren't simple stand on one label, only
-equal ones imply each other, which loses rewritings and never a tuple.
+So thousands of prices on one label cost nothing. If a label has too many predicates that aren't simple, these imply
+only equal ones, and only equal ones imply them. That loses rewritings, but never a tuple.
 """
 
 from collections.abc import Sequence, Set
@@ -32,7 +32,7 @@ from penstock.views.numerals import number
 from penstock.views.tree_pattern import ANY
 
 NO_PREDICATE = 0
-"""The number of the predicate that asks nothing."""
+"""The number of the predicate without comparisons."""
 
 OTHER, RANGE, TEXT, NEVER = range(4)
 """The kinds of predicates."""
@@ -52,7 +52,7 @@ class Implications(NamedTuple):
 
 
 class PredicateTable:
-    """Predicates as they come, each distinct one once."""
+    """Numbers predicates as they come, each distinct one once."""
 
     def __init__(self) -> None:
         self.predicates: list[Comparisons] = [()]
@@ -98,7 +98,7 @@ def _has_text(predicate: Comparisons) -> bool:
 
 _Cuts = tuple[Cut, Cut]
 _NOWHERE = None
-"""The cuts of what has none: no range is as wide as the numbers that stand for them."""
+"""Stands for the cuts of a predicate that has none. Their numbers are a wider range than any other."""
 
 
 @lru_cache(maxsize=65_536)
@@ -130,7 +130,7 @@ def _places(cuts: Sequence[_Cuts | None]) -> Int64s:
 def _implied(
     predicates: Sequence[Comparisons], kind: Int8s, left: Sequence[int], right: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """The pairs of one of `left` that implies one of `right`, but for those that their numbers decide."""
+    """The pairs of one of `left` that implies one of `right`, except for those that the numbers of cuts decide."""
     others = [q for q in right if kind[q] == OTHER]
     odd = [p for p in left if kind[p] == OTHER]
     if len(left) * len(others) + len(odd) * len(right) > _MOST_ASKED:

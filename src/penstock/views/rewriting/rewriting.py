@@ -1,11 +1,11 @@
 """All views' rewritings: from the embedding graph to the rewritability graph (delta algorithms 1 and 4).
 
-A set of views rewrites q if what they cover of q's items is all of them (`embedding` says what a view covers), so a
-rewriting is a cover, and `covers` finds the best few. Candidates are the views that embed into q and come before it in
-`rank`: so no choice of rewritings has a cycle.
+A set of views rewrites q if together they cover all of q's items (`embedding` says which a view covers). So a rewriting
+is a cover, and `covers` finds the best few. Candidates are the views that embed into q and come before it in `rank`: so
+no choice of rewritings has a cycle.
 
-Of candidates that cover the same, the one preferred is the cheapest, if it is said what views cost; otherwise the last
-in rank: it is the most like q, and so has the fewest tuples that q has not.
+Of candidates that cover the same, the cheapest is preferred if the costs of views are given. Otherwise it is the last
+in rank, which is the most like q, and so has the fewest tuples that q hasn't.
 
 `rewritings_of_range` is a pure function of a range of views, given the part of the embedding graph for that range and
 the rank of all: a Spark job takes a range per task, and `join_rewritings` puts the parts together.
@@ -39,13 +39,13 @@ from penstock.views.rewriting.flat_patterns import MOST_NODES, FlatPatterns
 from penstock.views.rewriting_graph import RewritingGraph
 
 MOST_REWRITINGS = 30
-"""Of a view, unless said otherwise: the k of delta §3.1, as in delta §5.2."""
+"""The most rewritings of a view, by default: the k of delta §3.1, as in delta §5.2."""
 
 _STEPS = 64  # candidates taken in a search, for each rewriting that is asked for
 
 
 class RewritingLimits(NamedTuple):
-    """How far rewritings are looked for: how many of a view, how many of those begin alike, in how many steps."""
+    """Limits of the search for a view's rewritings: how many, how many of these begin alike, in how many steps."""
 
     most: int
     most_alike: int
@@ -67,7 +67,7 @@ class Preference(NamedTuple):
 
 
 def preference(rank: Int32s, weights: Float64s | None = None) -> Preference:
-    """Cheaper views first if it is known what they cost, then those last in rank."""
+    """Cheaper views first if their costs are known, then those last in rank."""
     cost = np.zeros(len(rank)) if weights is None else weights
     if len(cost) != len(rank):
         raise PenstockError(f"{len(cost)} weights for {len(rank)} views: give one for each")
@@ -146,7 +146,7 @@ def _candidates(
 def _coverage(
     flat: FlatPatterns, q: int, candidates: Int32s, target: Target, items: ViewItems
 ) -> tuple[Int32s, UInt64s]:
-    """The candidates that cover something of q, and what."""
+    """The candidates that cover some item of q, and the items of each."""
     words = (items.total[0] + 63) >> 6
     chosen = np.empty(len(candidates), np.int32)
     covered = np.empty((len(candidates), words), np.uint64)
@@ -173,7 +173,7 @@ def _coverage(
 def _write(
     covers: Covers, chosen: Int32s, starts: Int64s, inputs: Int32s, made: int, size: int
 ) -> tuple[Int64s, Int32s, int, int]:
-    """Put the covers found behind what there is, as views."""
+    """Write the covers found behind the rewritings so far, as numbers of views."""
     found = covers.found[0]
     total = covers.size[:found].sum()
     starts = with_room(starts, made + 1, found)

@@ -1,4 +1,4 @@
-"""A rewriting as something to run: which inputs, which joins, what is left to check (delta §4.1).
+"""A rewriting as something to run: its inputs, its joins, and the checks that are left (delta §4.1).
 
     q = //item[topic = 'ACME'][author{val}]/headline       u = //item[author{val}][topic{val}]     w = //item//headline
 
@@ -6,10 +6,10 @@
     join w     item, headline             same item; check that headline is a child of item
     return     author.val from u
 
-A plan says, for each *step*, an input in one of its embeddings (an input may be read in several), what must hold
-between the input's own nodes, how it is joined with what there is, and what must hold after that. `planning` makes
-plans, and says why they are right; `evaluation` runs them. A plan knows nothing of view numbers: its inputs are the
-first, the second, and so on.
+A *step* of a plan reads an input in one of its embeddings (an input may be read in several). It has the checks between
+the input's own nodes, the join with the steps before, and the checks after that join. `planning` makes plans, and says
+why they are right; `evaluation` runs them. A plan knows nothing of view numbers: its inputs are the first, the second,
+and so on.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from typing import NamedTuple
 from penstock.views.comparisons import Comparisons
 
 SAME, CHILD, BELOW, OUTERMOST = "same", "child", "below", "outermost"
-"""What may be asked of nodes: to be one node, the child of another, below another, or a child of the document."""
+"""What a check demands of nodes: to be one node, the child of another, below another, or a child of the document."""
 
 FIRST, ANY_PAIR = "first", "any"
-"""How a step is joined if not by nodes: it is the first, or with all of the same document."""
+"""How a step is joined if not by nodes: it is the first, or is joined with all rows of the same document."""
 
 VAL, CONT, TEXT = "val", "cont", "text"
 """Where a value comes from: its own column, the node's content, or a predicate that leaves one text."""
@@ -36,7 +36,7 @@ class Check(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """What the value of an input's node must fulfil, and where the value comes from; the text if it is known."""
+    """The comparisons that the value of an input's node must fulfil, and where it comes from; its text if known."""
 
     node: int
     source: str
@@ -52,14 +52,14 @@ class PlanStep(NamedTuple):
     images: tuple[int, ...]
     """Node m of the input is node images[m] of the view."""
     within: tuple[Check, ...]
-    """Between nodes of the input, by their places in it."""
+    """Checks between nodes of the input, by their places in it."""
     filters: tuple[Filter, ...]
     join: str
     """FIRST, SAME, CHILD, BELOW or ANY_PAIR."""
     on: tuple[int, ...]
-    """Nodes of the view: all that must be the same, or the upper and the lower one."""
+    """Nodes of the view: all that must be the same, or the upper and the lower one; empty if not joined by nodes."""
     checks: tuple[Check, ...]
-    """Between nodes of the view, once joined."""
+    """Checks between nodes of the view, after the join."""
 
 
 class PlanColumn(NamedTuple):
@@ -74,10 +74,10 @@ class PlanColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RewritingPlan:
-    """A view as computed from inputs: see the module."""
+    """How a view is computed from inputs: see the module."""
 
     returns: tuple[int, ...]
-    """Of each node of the view, what its subscriber gets: `Returns` as numbers."""
+    """What each node of the view returns: `Returns` as numbers."""
     steps: tuple[PlanStep, ...]
     vals: tuple[PlanColumn, ...]
     conts: tuple[PlanColumn, ...]

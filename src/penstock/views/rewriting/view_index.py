@@ -1,7 +1,7 @@
-"""The views that are there, as what one more can be computed from (delta §3.5).
+"""An index of the present views, to find those from which one more can be computed (delta §3.5).
 
-The rewritings of a new view are looked for among the views that may embed into it, and those alone are given to the
-search of `rewriting`. Two words for each view rule out most others at one look:
+Only views that may embed into the new one are given to the search of `rewriting`. Two words for each view rule out most
+others at one look:
 
     wants      64 bits: its edges, outermost nodes and predicates, hashed, as in `flat_patterns`
     labels     64 bits: its labels, hashed
@@ -25,7 +25,8 @@ from penstock.views.rewriting_graph import RewritingGraph
 from penstock.views.tree_pattern import ANY, TreePattern
 
 MOST_CANDIDATES = 1_000
-"""Of one view: those of most nodes, which cover most. More make a search slow, and hardly better."""
+"""The most candidates for one view: the views with most nodes, which cover most. More make a search slow, and hardly
+better."""
 
 _WANTS, _LABELS = range(2)
 _LABEL_MASK = (1 << 24) - 1
@@ -47,7 +48,7 @@ class ViewIndex:
         self._words = np.zeros((2, 64), np.uint64)
 
     def add(self, number: int, pattern: TreePattern) -> None:
-        """One more view, under a number above all others."""
+        """Add a view, under a number above all others."""
         if number >= self._words.shape[1]:
             larger = np.zeros((2, 2 * number), np.uint64)
             larger[:, : self._words.shape[1]] = self._words
@@ -57,11 +58,11 @@ class ViewIndex:
         self._patterns[number] = pattern
 
     def drop(self, number: int) -> None:
-        """The view has gone."""
+        """Remove a view."""
         del self._patterns[number]
 
     def candidates(self, pattern: TreePattern) -> Int64s:
-        """The numbers of the views that may embed into a pattern, ascending; of a great many the largest views."""
+        """The numbers of the views that may embed into a pattern, ascending; if too many may, the largest views."""
         _, offers, labels = _words(pattern)
         lacking = (self._words[_WANTS] & ~offers) | (self._words[_LABELS] & ~labels)
         found = [n for n in np.flatnonzero(lacking == 0).tolist() if n in self._patterns]
@@ -72,7 +73,7 @@ class ViewIndex:
 
 
 def _words(pattern: TreePattern) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """What a pattern wants of others, what it offers, and its labels."""
+    """The words of a pattern: what it wants of others, what it offers to them, and its labels."""
     nodes = pattern.nodes
     label = np.array([_number(node.label) for node in nodes], np.int32)
     wants, offers = signatures(
@@ -98,9 +99,9 @@ def rewritings_from(
     size: Float64s,
     limits: RewritingLimits,
 ) -> RewritingGraph:
-    """The rewritings of views from their candidates, by their places among some, which have these sizes.
+    """The rewritings of views from their candidates: for each view, places in `among`, whose views have these sizes.
 
-    In the graph the views stand behind those that they are made from.
+    In the graph, `views` stand behind `among`.
     """
     flat = flatten([*among, *views], asked=len(views))
     rank = np.arange(flat.views, dtype=np.int32)
