@@ -31,15 +31,15 @@ stocks-and-reviews: $(READY)
 PYTEST = $(BIN)/python -m pytest -n 4 --no-loadscope-reorder --durations=20
 CHECKS = $(VENV)/checks.log
 BESIDE = $(MAKE) --no-print-directory lint test-bounds ARGS=$(1) > $(CHECKS) 2>&1 & checks=$$!; code=0;
+CLASSES_FIRST = $(MAKE) --no-print-directory classes || code=1;
 
-test: $(READY)
-	@$(MAKE) --no-print-directory -j2 classes kernels
-	@$(call BESIDE,) $(WITH_JAVA) $(PYTEST) $(ARGS) || code=1; wait $$checks || code=1; cat $(CHECKS); exit $$code
+test: $(READY) kernels
+	@$(call BESIDE,) $(CLASSES_FIRST) $(WITH_JAVA) $(PYTEST) $(ARGS) || code=1; \
+	wait $$checks || code=1; cat $(CHECKS); exit $$code
 
 # The same tests with larger numbers, from another seed each time: about an hour or two.
-test-long: $(READY)
-	@$(MAKE) --no-print-directory -j2 classes kernels
-	@$(call BESIDE,"tests/views tests/language") \
+test-long: $(READY) kernels
+	@$(call BESIDE,"tests/views tests/language") $(CLASSES_FIRST) \
 	$(WITH_JAVA) PENSTOCK_LONG=20 PENSTOCK_SEED=$$(date +%s) $(PYTEST) -o timeout=14400 $(ARGS) || code=1; \
 	wait $$checks || code=1; cat $(CHECKS); exit $$code
 
@@ -55,7 +55,7 @@ kernels: $(READY)
 # What Spark loads, archived once: every Spark of the tests starts from it.
 CLASSES := $(VENV)/spark.jsa
 classes: $(CLASSES)
-$(CLASSES): $(READY) tools/classes | kernels
+$(CLASSES): $(READY) tools/classes
 	@$(WITH_JAVA) $(BIN)/python tools/classes $@
 
 # Kernels that read outside data, compiled with bounds checks: a wrong index fails instead of reading what lies there.
