@@ -5,8 +5,12 @@ empty column takes some seventy bytes: one message about five tables would have 
 
     plain      an IPC message: it begins with FF FF FF FF
     sparse     "cols", how many columns, their numbers (4 bytes each), zeros up to a multiple of 8, an IPC message
+
+What comes in takes no more memory than its bytes. IPC can have compressed buffers, and several columns may share one:
+either is refused, since twelve kilobytes could become gigabytes.
 """
 
+import struct
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +20,7 @@ import pyarrow as pa
 _MARK = b"cols"
 _NUMBER = np.dtype("<u4")
 _ALIGNED = 8
+_HEADER_FIELD, _COMPRESSION_FIELD = 2, 3  # of tables `Message` and `RecordBatch` in Arrow's format
 
 
 def write_batch(batch: pa.RecordBatch) -> bytes:
@@ -43,22 +48,50 @@ def read_batch(body: bytes, schema: pa.Schema) -> pa.RecordBatch:
     """
     given = pa.py_buffer(body)
     if not body.startswith(_MARK):
-        batch = pa.ipc.read_record_batch(given, schema)
-        batch.validate(full=True)
-        return batch
+        return read_plain(given, schema)
     count, *filled = _columns(body, len(schema))
     start = len(_MARK) + _NUMBER.itemsize * (count + 1)
     start += -start % _ALIGNED
-    part = pa.ipc.read_record_batch(
-        given.slice(start), pa.schema([schema.field(n) for n in filled])
-    )
-    part.validate(full=True)
+    part = read_plain(given.slice(start), pa.schema([schema.field(n) for n in filled]))
     # Columns of one type share their nulls, so the memory needed is at most a small multiple of the bytes that came.
     nulls: dict[Any, Any] = {t: pa.nulls(part.num_rows, t) for t in set(schema.types)}
     columns = [nulls[field.type] for field in schema]
     for n, column in zip(filled, part.columns, strict=True):
         columns[n] = column
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def read_plain(given: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+    """Read and check an IPC message. The same errors as of `read_batch`."""
+    message = pa.ipc.read_message(given)
+    if _is_compressed(message.metadata):
+        raise ValueError("compressed buffers")
+    batch = pa.ipc.read_record_batch(message, schema)
+    batch.validate(full=True)
+    if batch.nbytes > given.size:
+        raise ValueError("columns that share their bytes")
+    return batch
+
+
+def _is_compressed(metadata: pa.Buffer) -> bool:
+    """Whether the buffers of a record batch are compressed, by its metadata: a flatbuffer, which Arrow has verified.
+
+    A table of a flatbuffer begins with the distance back to the places of its fields, 0 for a field that is left out.
+    """
+    view = memoryview(metadata)
+
+    def field(table: int, number: int) -> int:
+        places = table - struct.unpack_from("<i", view, table)[0]
+        at = 4 + 2 * number
+        is_there = at < struct.unpack_from("<H", view, places)[0]
+        place: int = struct.unpack_from("<H", view, places + at)[0] if is_there else 0
+        return table + place if place else 0
+
+    def follow(place: int) -> int:
+        return place + int(struct.unpack_from("<I", view, place)[0])
+
+    header = field(follow(0), _HEADER_FIELD)
+    return bool(header and field(follow(header), _COMPRESSION_FIELD))
 
 
 def _columns(body: bytes, width: int) -> list[int]:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import Int64s
 from penstock.base.errors import PenstockError
+from penstock.network.batch_bytes import read_plain
 from penstock.network.broker_steps import ids_at
 from penstock.network.payload.carried import CarriedEvent, PayloadHeader, payload_id
 
@@ -120,8 +121,7 @@ def read_content(content: bytes, attributes: Sequence[str], schema: pa.Schema) -
     """A row with a payload's attributes. PayloadError if it can't be read."""
     try:
         named = pa.schema([schema.field(name) for name in attributes])
-        row = pa.ipc.read_record_batch(pa.py_buffer(content), named)
-        row.validate(full=True)
+        row = read_plain(pa.py_buffer(content), named)
     except (pa.ArrowException, OSError, EOFError, ValueError, KeyError) as error:
         raise PayloadError(f"no payload {', '.join(attributes)}: {error}") from None
     if len(row) != 1:
