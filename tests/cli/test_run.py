@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from tests.cli.conftest import Penstock, read_lines, write_lines
-from tests.sizes import PATIENCE
+from tests.sizes import LONG, PATIENCE
 
 from penstock import Subscriptions
 from penstock.cli import stream
@@ -148,7 +148,7 @@ def _sigterm(program: subprocess.Popen[str]) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", [_ctrl_c, _sigterm])
+@pytest.mark.parametrize("stop", [_ctrl_c] if LONG == 1 else [_ctrl_c, _sigterm])
 def test_a_signal_stops_it_cleanly(penstock: Penstock, pipeline: Path, stop) -> None:
     """The real program, told to end while it has much to do: exit code 0, a summary, and not a word of Spark's."""
     text = pipeline.read_text().replace("double}}", "double}, options: {maxFilesPerTrigger: 1}}")

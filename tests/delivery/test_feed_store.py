@@ -254,11 +254,13 @@ def test_readers_miss_nothing_while_others_write_and_prune(fresh):
                 offset = page.next
                 if last and page.up_to_date:
                     return seen, gone
+                time.sleep(0.002)  # a disk may take its time
 
     def prune():
         with open_feeds(place, SMALL) as store:
             while not done.is_set():
                 store.prune(0, Retention(None, 20_000))
+                time.sleep(0.002)
 
     with ThreadPoolExecutor(8) as pool:
         readers = [pool.submit(follow) for _ in range(3)]
