@@ -1,5 +1,6 @@
 """Subscriptions over HTTP: made, seen, changed, renewed, cancelled, listed; and what is wrong with them."""
 
+import gzip
 import sqlite3
 import threading
 import uuid
@@ -51,6 +52,19 @@ def test_errors_of_the_language_say_where_and_what_to_do(web: WebService):
     problem = web.post("/v1/check", {"subscription": "price >"}).json()
     assert problem["position"]["start"] == 6
     assert problem["detail"]
+
+
+@pytest.mark.parametrize("path", ["/v1/subscriptions", "/v1/events", "/v1/check"])
+def test_a_body_in_another_encoding_is_refused_with_the_reason(web: WebService, path: str):
+    """A few bytes of it could be gigabytes; `identity` is none."""
+    packed = gzip.compress(b'{"subscriber": "alice", "subscription": "price > 5"}')
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    answer = web.ask("POST", path, content=packed, headers=headers)
+    assert answer.status_code == 415
+    assert "Content-Encoding 'gzip' is not taken" in answer.json()["detail"]
+    plain = {**headers, "Content-Encoding": "identity"}
+    answer = web.ask("POST", path, content=b"{}", headers=plain)
+    assert answer.status_code != 415
 
 
 @pytest.mark.parametrize(

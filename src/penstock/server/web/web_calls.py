@@ -102,6 +102,12 @@ class Call:
             raise Problem("bad-request", "the connection ended before the body did") from None
         if size > most:
             raise too_large
+        encoding = self.request.headers.get("content-encoding", "identity").strip().lower()
+        if encoding != "identity":
+            raise Problem(
+                "unsupported-media-type",
+                f"Content-Encoding {encoding[:100]!r} is not taken: send the body as it is",
+            )
         return bytes(found)
 
     async def read(self, kind: type[T], required: bool = True) -> T:
