@@ -2,6 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+KERNELS := $(VENV)/.kernels
 # Images of containers often say that Python writes no bytecode: then every process, and every worker of Spark's, compiles
 # all that it imports, for seconds.
 export PYTHONDONTWRITEBYTECODE =
@@ -33,12 +34,12 @@ CHECKS = $(VENV)/checks.log
 BESIDE = $(MAKE) --no-print-directory lint test-bounds ARGS=$(1) > $(CHECKS) 2>&1 & checks=$$!; code=0;
 CLASSES_FIRST = $(MAKE) --no-print-directory classes || code=1;
 
-test: $(READY) kernels
+test: $(READY) $(KERNELS)
 	@$(call BESIDE,) $(CLASSES_FIRST) $(WITH_JAVA) $(PYTEST) $(ARGS) || code=1; \
 	wait $$checks || code=1; cat $(CHECKS); exit $$code
 
 # The same tests with larger numbers, from another seed each time: about an hour or two.
-test-long: $(READY) kernels
+test-long: $(READY) $(KERNELS)
 	@$(call BESIDE,"tests/views tests/language") $(CLASSES_FIRST) \
 	$(WITH_JAVA) PENSTOCK_LONG=20 PENSTOCK_SEED=$$(date +%s) $(PYTEST) -o timeout=14400 $(ARGS) || code=1; \
 	wait $$checks || code=1; cat $(CHECKS); exit $$code
@@ -48,9 +49,12 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Compiled once, and not by every process of the tests: set-up has done it, unless a kernel has changed since.
+# Compiled once, and not by every process of the tests: set-up has done it, unless a source has changed since.
 kernels: $(READY)
 	@$(BIN)/penstock warm-up
+	@touch $(KERNELS)
+$(KERNELS): $(READY) $(shell find src -name '*.py')
+	@$(MAKE) --no-print-directory kernels
 
 # What Spark loads, archived once: every Spark of the tests starts from it.
 CLASSES := $(VENV)/spark.jsa
@@ -81,4 +85,4 @@ $(READY): requirements.lock pyproject.toml tools/venv
 	@echo "Setting up $(VENV): a few minutes, once"
 	@tools/venv $(VENV)
 	@$(BIN)/penstock warm-up
-	@touch $@
+	@touch $@ $(KERNELS)
