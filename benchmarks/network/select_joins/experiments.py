@@ -312,7 +312,7 @@ def star_sheet(found: Sequence[StarTrial], tuples_of_r: int, remark: str) -> She
             remark,
             "again: payloads of tuples that aren't new, which CN* is to save; the tuple that comes has a payload that "
             "no link has seen, so all traffic can't become less than that",
-            "asking for a payload takes as many hops as the source is away in the tree, there and back",
+            "a payload is asked for along the tree, and the first node that has it answers",
         ),
     )  # fmt: skip
 

@@ -2,16 +2,17 @@
 
 A message has a body (its description, and of each tuple what isn't payload), and a payload for each tuple. Bytes
 between nodes: body, 20 for each payload's header (its id, and its source), the payloads that aren't left out;
-acknowledgements, 16 for an id; questions and answers, for every node between the one that lacks a payload and the one
-that has it, as brokers pass them on along the tree. The server holds all payloads: they are in its database.
+acknowledgements, 16 for an id; questions and answers, 20 and the payload on each link of the tree. The server holds all
+payloads: they are in its database.
 
 Of a tuple that has just come the payload is *new*: it has to cross each link once whatever anybody does. The others are
 sent *again*, for another tuple that they join with: that is what CN* is to save.
 
-*Hop latency* is the hops of a message to a subscription, and twice the way to the source wherever a payload had to be
-asked for, or was waited for above (figure 12).
+*Hop latency* is the time until a message is at a subscription, in hops: every hop takes as long, those of questions and
+answers that the message has to wait for as well (figure 12).
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -34,11 +35,13 @@ from penstock.network.payload.exchange import (
     DeliverEvent,
     ForwardEvent,
     PayloadAnswer,
+    PayloadOutput,
     PayloadsUnderstood,
 )
 from penstock.network.payload.node import PayloadLimits, PayloadNode
 
 HEADER, ID = 20, 16  # bytes
+_InFlight = CarriedEvent | AskPayload | PayloadAnswer
 _SERVER = "0"
 _AT_ONCE = 16  # events
 
@@ -80,6 +83,11 @@ class StarNetwork:
             if above >= 0:
                 self._children.setdefault(above, []).append(node)
         self.bytes = self.stress = self.again = 0
+        # The message that is on its way, and where it and all that follows from it are: node, last node, what, hops.
+        self._ahead: deque[tuple[int, int | None, _InFlight, int]] = deque()
+        self._kids: dict[int, list[int]] = {}
+        self._clients: dict[int, int] = {}
+        self._body = 0
         self._new: frozenset[bytes] = frozenset()
         self.latency = 0.0
         self.readers = 0
@@ -100,46 +108,65 @@ class StarNetwork:
         self, carried: CarriedEvent, body: int, clients: dict[int, int], new: Iterable[bytes] = ()
     ) -> None:
         """A message of so many bytes without payloads, for clients at these nodes: how many there are."""
-        kids = self._ways(clients)
+        self._kids, self._clients, self._body = self._ways(clients), clients, body
         self._new = frozenset(new)
-        ahead = [(0, carried, 0)]
-        while ahead:
-            number, event, hops = ahead.pop()
+        self._ahead.append((0, None, carried, 0))
+        while self._ahead:  # everything takes a hop in the same time
+            number, origin, what, hops = self._ahead.popleft()
             node = self.node(number)
-            if number:
-                event, outputs = node.incoming(str(self._parent[number]), event, 0.0)
-                for output in outputs:
-                    assert isinstance(output, PayloadsUnderstood)
-                    self.bytes += ID * len(output.ids) if self._is_star else 0
-                    self.node(self._parent[number]).understood(str(number), output.ids)
-            links = [str(other) for other in kids.get(number, ())]
-            pending = [
-                (output, hops)
-                for output in node.outgoing(event, links, number in clients, None, 0.0)
-            ]
-            while pending:
-                output, so_far = pending.pop(0)
-                match output:
-                    case ForwardEvent(link, sent):
-                        size = body + HEADER * len(sent.headers) + self._contents(sent)
-                        self.bytes += size
-                        self.stress += size if number == 0 else 0
-                        ahead.append((int(link), sent, so_far + 1))
-                    case DeliverEvent():
-                        self.latency += so_far * clients[number]
-                        self.readers += clients[number]
-                    case AskPayload(to=to, id=id_):
-                        way = self._depth[number] - self._depth[int(to)]
-                        (answer,) = self.node(int(to)).asked(str(number), id_)
-                        assert isinstance(answer, PayloadAnswer)
-                        size = way * (HEADER + len(answer.content or b""))
-                        self.bytes += way * HEADER + size
-                        self.again += way * len(answer.content or b"")
-                        self.stress += size // way if to == _SERVER else 0
-                        more = node.answered(to, id_, answer.content, 0.0)
-                        pending += [(one, so_far + 2 * way) for one in more]
-                    case _:
-                        raise AssertionError(output)
+            match what:
+                case CarriedEvent():
+                    self._pass_on(number, origin, what, hops)
+                case AskPayload():
+                    self._do(number, node.asked(what, 0.0), hops)
+                case PayloadAnswer():
+                    self._do(number, node.answered(what, 0.0), hops)
+
+    def _pass_on(self, number: int, origin: int | None, event: CarriedEvent, hops: int) -> None:
+        node = self.node(number)
+        if origin is not None:
+            event, outputs = node.incoming(str(origin), event, 0.0)
+            for output in outputs:
+                assert isinstance(output, PayloadsUnderstood)
+                self.bytes += ID * len(output.ids) if self._is_star else 0
+                self.node(origin).understood(str(number), output.ids)
+        links = [str(other) for other in self._kids.get(number, ())]
+        self._do(number, node.outgoing(event, links, number in self._clients, None, 0.0), hops)
+
+    def _do(self, number: int, outputs: Iterable[PayloadOutput], hops: int) -> None:
+        for output in outputs:
+            match output:
+                case ForwardEvent(link, sent):
+                    size = self._body + HEADER * len(sent.headers) + self._contents(sent)
+                    self._cross(number, int(link), size, sent, hops)
+                case DeliverEvent():
+                    self.latency += hops * self._clients[number]
+                    self.readers += self._clients[number]
+                case AskPayload(to=to):
+                    self._cross(number, self._next_hop(number, int(to)), HEADER, output, hops)
+                case PayloadAnswer(to=to, content=content):
+                    size = len(content or b"")
+                    self.again += size
+                    self._cross(
+                        number, self._next_hop(number, int(to)), HEADER + size, output, hops
+                    )
+                case _:
+                    raise AssertionError(output)
+
+    def _cross(self, number: int, other: int, size: int, what: _InFlight, hops: int) -> None:
+        self.bytes += size
+        self.stress += size if number == 0 else 0
+        self._ahead.append((other, number, what, hops + 1))
+
+    def _next_hop(self, number: int, to: int) -> int:
+        """The neighbour of a node through which another is reached."""
+        way = to
+        while self._depth[way] > self._depth[number]:
+            if self._parent[way] == number:
+                return way
+            way = self._parent[way]
+        above: int = self._parent[number]
+        return above
 
     def _contents(self, event: CarriedEvent) -> int:
         """The bytes of payloads that are there."""

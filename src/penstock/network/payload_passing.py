@@ -185,13 +185,14 @@ class PayloadPassing:
                 self._receive_events(link, number, message)
             case PayloadsHad(ids):
                 self._node.understood(link.name, ids)
-            case PayloadAsked() | PayloadGiven() if message.to != self._me:
+            case PayloadAsked() | PayloadGiven() if self._is_plain and message.to != self._me:
                 self._route(message, link)
-            case PayloadAsked():
-                self._do(self._node.asked(message.asker, message.id))
-            case PayloadGiven():
-                now = self._passing.now
-                self._do(self._node.answered(message.giver, message.id, message.content, now))
+            case PayloadAsked(to, asker, id_):
+                question = AskPayload(to, asker, id_)
+                self._do(self._node.asked(question, self._passing.now), link)
+            case PayloadGiven(to, giver, id_, content):
+                answer = PayloadAnswer(to, giver, id_, content)
+                self._do(self._node.answered(answer, self._passing.now))
 
     def _route(self, message: PayloadAsked | PayloadGiven, origin: OpenLink | None = None) -> None:
         """Pass on towards the broker that it is for, or drop it if that is out of reach: no asker waits for ever."""
@@ -258,17 +259,17 @@ class PayloadPassing:
         now = self._passing.now
         self._do(self._node.outgoing(batch.carried, [link.name], False, waiting, now))
 
-    def _do(self, outputs: list[PayloadOutput]) -> None:
-        """Do what the node says."""
+    def _do(self, outputs: list[PayloadOutput], origin: OpenLink | None = None) -> None:
+        """Do what the node says. A question doesn't go back to the link that it came from (`origin`)."""
         for output in outputs:
             match output:
                 case PayloadsUnderstood(link, ids):
                     if not self._is_plain:
                         self._tables.links[link].send(PayloadsHad(ids))
-                case AskPayload(to, id_):
-                    self._route(PayloadAsked(to, self._me, id_))
-                case PayloadAnswer(to, id_, content):
-                    self._route(PayloadGiven(to, self._me, id_, content))
+                case AskPayload(to, asker, id_):
+                    self._route(PayloadAsked(to, asker, id_), origin)
+                case PayloadAnswer(to, giver, id_, content):
+                    self._route(PayloadGiven(to, giver, id_, content))
                 case ForwardEvent(_, event, token):
                     self._forward(token, event)
                 case DeliverEvent(event, token):

@@ -33,7 +33,7 @@ class World:
     sent_bytes: int = 0
     now: float = 0.0
     loses_answers: bool = False
-    lost: Counter[Any] = field(default_factory=Counter)  # questions, by whom and what
+    lost: Counter[Any] = field(default_factory=Counter)  # questions, for whom and what
     published: dict[str, list[CarriedEvent]] = field(default_factory=dict)
 
     def build(self, count: int, plain: float) -> None:
@@ -104,16 +104,22 @@ class World:
                     self._deliver(name, event)
                 case PayloadsUnderstood(link=link):
                     self._send(name, link, output)
-                case AskPayload(to=to) | PayloadAnswer(to=to):
-                    self._send(name, to, output)
+                case AskPayload() | PayloadAnswer():
+                    self._pass_on(name, output)
                 case _:
                     self.wrong.append(f"{name}: {output}")
 
     def _send(self, name: str, to: str, what: Any) -> None:
         if isinstance(what, CarriedEvent):
             self.sent_bytes += sum(map(len, what.contents.values()))
+        elif isinstance(what, PayloadAnswer):
+            self.sent_bytes += len(what.content or b"")
         lane = "events" if isinstance(what, CarriedEvent | PayloadsUnderstood) else "asks"
         self.flights.setdefault((name, to + lane), deque()).append((to, what))
+
+    def _pass_on(self, name: str, what: AskPayload | PayloadAnswer) -> None:
+        (link,) = [link for link in self.near[name] if what.to in self.behind(name, link)]
+        self._send(name, link, what)
 
     def _deliver(self, name: str, carried: CarriedEvent) -> None:
         if not carried.is_whole:
@@ -138,22 +144,26 @@ class World:
                 self._go_on(to, name, arrived)
             case PayloadsUnderstood(ids=ids) if node is not None:
                 node.understood(name, ids)
-            case AskPayload(id=id_):
-                if self.loses_answers and self.lost[to, name, id_] < 2 and self.rng.random() < 0.3:
-                    self.lost[to, name, id_] += 1
+            case AskPayload(to=asked, id=id_):
+                if self.loses_answers and self.lost[asked, id_] < 2 and self.rng.random() < 0.3:
+                    self.lost[asked, id_] += 1
                 else:
-                    self._asked(to, name, id_)
-            case PayloadAnswer(id=id_, content=content) if node is not None:
-                self._do(to, node.answered(name, id_, content, self.now))
+                    self._asked(to, what)
+            case PayloadAnswer() if node is not None:
+                self._do(to, node.answered(what, self.now))
+            case PayloadAnswer():
+                self._pass_on(to, what)
         return True
 
-    def _asked(self, name: str, who: str, id_: bytes) -> None:
-        node = self.nodes[name]
+    def _asked(self, name: str, question: AskPayload) -> None:
+        node, id_ = self.nodes[name], question.id
         if node is not None:
-            self._do(name, node.asked(who, id_))
-            return
-        mine = [c.contents[id_] for c in self.published.get(name, ()) if id_ in c.contents]
-        self._send(name, who, PayloadAnswer(who, id_, mine[0] if mine else None))
+            self._do(name, node.asked(question, self.now))
+        elif question.to != name:
+            self._pass_on(name, question)
+        else:
+            mine = [c.contents[id_] for c in self.published.get(name, ()) if id_ in c.contents]
+            self._pass_on(name, PayloadAnswer(question.asker, name, id_, mine[0] if mine else None))
 
     def tick(self, time: float = 2.0) -> None:
         self.now += time

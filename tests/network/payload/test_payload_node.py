@@ -104,15 +104,15 @@ def test_who_lacks_a_payload_asks_the_source_and_then_the_publisher():
     arrived, outputs = second.incoming("first", away, now=0.0)
     assert not outputs
     assert second.outgoing(arrived, ["third"], True, "e", 0.0) == [
-        AskPayload("elsewhere", header.id)
+        AskPayload("elsewhere", "second", header.id)
     ]
-    assert second.answered("elsewhere", header.id, None, 1.0) == [AskPayload("first", header.id)]
-    assert second.answered("elsewhere", header.id, None, 1.0) == [], (
-        "late, and not who is asked now"
-    )
-    (answer,) = first.asked("second", header.id)
+    denied = PayloadAnswer("second", "elsewhere", header.id, None)
+    (question,) = second.answered(denied, 1.0)
+    assert question == AskPayload("first", "second", header.id)
+    assert second.answered(denied, 1.0) == [], "late, and not who is asked now"
+    (answer,) = first.asked(question, 1.0)
     assert isinstance(answer, PayloadAnswer)
-    forward, deliver = second.answered("first", header.id, answer.content, 2.0)
+    forward, deliver = second.answered(answer, 2.0)
     assert isinstance(forward, ForwardEvent)
     assert isinstance(deliver, DeliverEvent)
     assert forward.event.is_whole
@@ -136,6 +136,39 @@ def test_a_node_that_answers_nothing_is_not_waited_for_long():
     assert not len(second)
 
 
+def test_questions_on_their_way_are_asked_once_and_answered_together():
+    """A node between passes on the first of them; the answer is for all who asked, itself included, and is kept."""
+    first, second, event = neighbours()
+    (header,) = event.headers
+    early, late = (AskPayload("first", asker, header.id) for asker in ("third", "fourth"))
+    assert second.asked(early, 0.0) == [early]
+    assert second.asked(late, 0.0) == []
+    stripped = event.with_contents({}, {})
+    assert second.outgoing(stripped, [], True, "e", 0.0) == [], "its own question waits, too"
+    assert second.asked(early, 0.1) == [early], "who asks again isn't kept waiting"
+    (answer,) = first.asked(early, 0.2)
+    assert isinstance(answer, PayloadAnswer)
+    *passed, deliver = second.answered(answer, 0.3)
+    assert passed == [
+        PayloadAnswer(who, "first", header.id, answer.content) for who in ("third", "fourth")
+    ]
+    assert isinstance(deliver, DeliverEvent)
+    assert second.asked(late, 0.4) == [PayloadAnswer("fourth", "second", header.id, answer.content)]
+
+
+def test_a_denial_on_its_way_is_for_those_who_asked_the_same_node():
+    """The others wait for the one that they asked."""
+    _, second, event = neighbours()
+    (header,) = event.headers
+    for asker, to in (("a", "source"), ("b", "source"), ("c", "first")):
+        second.asked(AskPayload(to, asker, header.id), 0.0)
+    denied = PayloadAnswer("a", "source", header.id, None)
+    found = second.answered(denied, 0.1)
+    assert [one.to for one in found if isinstance(one, PayloadAnswer)] == ["a", "b"]
+    given = PayloadAnswer("c", "first", header.id, event.contents[header.id])
+    assert second.answered(given, 0.2) == [given]
+
+
 def test_a_content_that_is_not_what_its_id_says_is_not_kept():
     """Neither from a neighbour nor from an answer: it isn't acknowledged, and is asked for elsewhere."""
     _, second, event = neighbours()
@@ -144,8 +177,11 @@ def test_a_content_that_is_not_what_its_id_says_is_not_kept():
     arrived, outputs = second.incoming("first", forged, now=0.0)
     assert not outputs
     assert not arrived.contents
-    assert second.outgoing(arrived, [], True, "e", 0.0) == [AskPayload("first", header.id)]
-    assert isinstance(second.answered("first", header.id, b"forged", 0.0)[0], PayloadMissed)
+    assert second.outgoing(arrived, [], True, "e", 0.0) == [
+        AskPayload("first", "second", header.id)
+    ]
+    wrong = PayloadAnswer("second", "first", header.id, b"forged")
+    assert isinstance(second.answered(wrong, 0.0)[0], PayloadMissed)
 
 
 def test_an_acknowledgement_names_what_came_and_lets_it_be_left_out():
@@ -186,9 +222,10 @@ def test_what_is_published_here_is_held_until_it_is_accounted_for():
     (header,) = event.headers
     assert header == PayloadHeader(("p",), payload_id(event.contents[header.id]), "n", "n")
     node.published(event)
-    assert node.asked("m", header.id)[0].content is not None
+    question = AskPayload("n", "m", header.id)
+    assert node.asked(question, 0.0)[0].content is not None
     node.published(again)
-    assert node.asked("m", header.id) == [PayloadAnswer("m", header.id, None)]
+    assert node.asked(question, 0.0) == [PayloadAnswer("m", "n", header.id, None)]
 
 
 def test_a_directory_has_a_cap_and_reuses_the_bits_of_links():

@@ -110,6 +110,21 @@ def test_a_payload_that_filters_test_is_matched_exactly():
     assert sum(one.events.payloads._node.counts.asked for one in chain.brokers.values()) > 0
 
 
+def test_what_several_brokers_lack_comes_to_them_together():
+    """Three brokers in a row have lost a logo: the question of the last finds it where the first has got it."""
+    chain = Chain()
+    for broker in ("b1", "b2", "b3"):
+        chain.subscribe(broker, "TRUE")
+    first = chain.publish({"n": 1, "logo": LOGO})
+    for broker in ("b1", "b2", "b3"):
+        chain.brokers[broker].events.payloads._node.repository.clear()
+    again = chain.publish({"n": 2, "logo": LOGO})
+    for broker in ("b1", "b2", "b3"):
+        assert chain.got(broker) == [LOGO] * 2
+    assert again < first + 3 * 300, "a logo on each link, and a question"
+    assert chain.is_idle()
+
+
 def test_a_content_that_is_left_out_for_a_plain_broker_is_refused():
     """It never said that it had it: the session starts over, and the event comes whole."""
     chain = Chain("b3")

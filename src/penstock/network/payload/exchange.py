@@ -23,16 +23,18 @@ class PayloadsUnderstood(msgspec.Struct, frozen=True, tag=True):
 
 
 class AskPayload(msgspec.Struct, frozen=True, tag=True):
-    """For a node that may be several links away."""
+    """A question of `asker` for a node that may be several links away: every node on the way may answer it."""
 
     to: str
+    asker: str
     id: PayloadId
 
 
 class PayloadAnswer(msgspec.Struct, frozen=True, tag=True):
-    """For the node that asked; None: it isn't here any longer."""
+    """For the node that asked; None: `giver` hasn't got it any longer."""
 
     to: str
+    giver: str
     id: PayloadId
     content: bytes | None
 

@@ -5,7 +5,7 @@
     incoming(link, carried)                        acknowledge what came, on the same link
     outgoing(carried, links, to_clients, token)    forward on links, whole or without payloads; deliver; ask
     understood(link, ids)                          a neighbour's acknowledgement
-    asked(who, id), answered(who, id, content)     payloads asked for and given, by the names of nodes
+    asked(question), answered(answer)              payloads asked for and given, here or beyond this node
     link_up, link_down, tick
 
 The node decides nothing about routing: the broker matches the body of an event and says where it goes; this node says
@@ -14,7 +14,10 @@ in which shape. It is a pure state machine, and all its state is soft: directory
 
 A plain node, one without CN*, passes `CarriedEvent`s on as they came, and ignores `PayloadsUnderstood`. As it never
 acknowledges anything, what it gets is always whole. Brokers of both kinds route `AskPayload` and `PayloadAnswer` to the
-broker that they name, by what they know of who is behind which link.
+broker that they name, by what they know of who is behind which link. In the paper the asker contacts the source itself.
+Here questions go through the tree, so a node on the way that has the payload answers, one that has passed on the same
+question waits for the answer (`questions`), and all on the way keep what they pass on. Thus a payload crosses a link at
+most once for an event, as without CN*, however small the repositories are.
 
 Why everybody gets everything: a payload is left out on a link only after the neighbour has acknowledged it there in the
 same session, so the neighbour has a node like this. That node asks the source, then the publisher, for payloads that it
@@ -43,6 +46,7 @@ from penstock.network.payload.exchange import (
     PayloadOutput,
     PayloadsUnderstood,
 )
+from penstock.network.payload.questions import Questions
 from penstock.network.payload.repository import PayloadRepository
 from penstock.network.payload.waiting import Asking, Destination, WaitingEvent, WaitingEvents
 
@@ -107,6 +111,7 @@ class PayloadNode:
         self._uses: dict[PayloadId, _Use] = {}
         self._waiting = WaitingEvents()
         self._asking = Asking(limits.patience)
+        self._questions = Questions(limits.patience)
 
     def __len__(self) -> int:
         """How many events wait for a payload, once for each destination."""
@@ -132,6 +137,7 @@ class PayloadNode:
         self._uses.clear()
         self._waiting.clear()
         self._asking.clear()
+        self._questions.clear()
 
     # --- events --------------------------------------------------------------------------------
 
@@ -214,23 +220,37 @@ class PayloadNode:
                 self.directory.mark(id_, link)
                 self.repository.settle(id_)
 
-    def asked(self, who: str, id_: PayloadId) -> list[PayloadOutput]:
-        """A node asks for a payload."""
-        return [PayloadAnswer(who, id_, self.repository.get(id_))]
+    def asked(self, question: AskPayload, now: float) -> list[PayloadOutput]:
+        """A node asks this one for a payload, or another one: the question goes on if there is no content here."""
+        content = self.repository.get(question.id)
+        if content is not None or question.to == self.name:
+            return [PayloadAnswer(question.asker, self.name, question.id, content)]
+        goes_on = self._questions.goes_on(question.asker, question.to, question.id, now)
+        return [question] if goes_on else []
 
-    def answered(
-        self, who: str, id_: PayloadId, content: bytes | None, now: float
-    ) -> list[PayloadOutput]:
-        """A node has answered. If it has no `content` to give, the next node is asked, unless it was asked already."""
-        if id_ not in self._asking:
-            return []
-        if content is None or payload_id(content) != id_:
-            is_next = who == self._asking.asked_now(id_)
-            return self._ask_next(id_, now, has_denied=True) if is_next else []
-        self._asking.end(id_)
-        self.repository.put(id_, content)
-        self._waiting.fill({id_: content})
-        return self._release(now)
+    def answered(self, answer: PayloadAnswer, now: float) -> list[PayloadOutput]:
+        """A node answers this one, or another one beyond it, and with it all who wait here for the same.
+
+        If this one lacks the payload and isn't given it, the next node is asked, unless it was asked already.
+        """
+        id_, content = answer.id, answer.content
+        if content is not None and payload_id(content) != id_:
+            answer, content = PayloadAnswer(answer.to, answer.giver, id_, None), None
+        denied_by = answer.giver if content is None else None
+        others = self._questions.answered(answer.to, id_, denied_by)
+        found: list[PayloadOutput] = [
+            PayloadAnswer(who, answer.giver, id_, content)
+            for who in (answer.to, *others)
+            if who != self.name
+        ]
+        if content is not None:
+            self._asking.end(id_)
+            self.repository.put(id_, content)
+            self._waiting.fill({id_: content})
+            found += self._release(now)
+        elif id_ in self._asking and self._asking.asked_now(id_) == denied_by:
+            found += self._ask_next(id_, now, has_denied=True)
+        return found
 
     def tick(self, now: float) -> list[PayloadOutput]:
         """Time has passed: stop waiting for nodes that haven't answered in time."""
@@ -308,8 +328,7 @@ class PayloadNode:
             if first is None:
                 self._waiting.miss(header.id, header.publisher)
                 return [*found, *self._release(now)]
-            self.counts.asked += 1
-            found.append(AskPayload(first, header.id))
+            found += self._ask(first, header.id, now)
         return found
 
     def _ask_next(self, id_: PayloadId, now: float, has_denied: bool) -> list[PayloadOutput]:
@@ -318,8 +337,12 @@ class PayloadNode:
         if other is None:
             self._waiting.miss(id_, publisher)
             return self._release(now)
+        return self._ask(other, id_, now)
+
+    def _ask(self, to: str, id_: PayloadId, now: float) -> list[PayloadOutput]:
         self.counts.asked += 1
-        return [AskPayload(other, id_)]
+        goes_on = self._questions.goes_on(self.name, to, id_, now)
+        return [AskPayload(to, self.name, id_)] if goes_on else []
 
     def _use(self, id_: PayloadId) -> _Use:
         if len(self._uses) > 4 * (len(self.repository) + 1_024):
