@@ -151,11 +151,11 @@ def test_plain_nodes_carry_what_the_other_count_says(small, placement):
 
 
 def test_payloads_that_were_sent_before_are_not_sent_again(small, placement):
-    """With room for all of them; without any room they are asked for, and everybody gets them."""
+    """With room for all of them; with room for one they are asked for, and everybody gets them."""
     larger = synthetic.draw(replace(SMALL, payload=1_000, tuples_of_r=40, events=160))
     plain, roomy, cramped = (
         try_star_network(larger, OURS, (64, 96), 1_000, placement, entries)
-        for entries in (None, 5_000, 0)
+        for entries in (None, 5_000, 1)
     )
     assert roomy.traffic < plain.traffic
     assert roomy.again < plain.again
@@ -163,6 +163,21 @@ def test_payloads_that_were_sent_before_are_not_sent_again(small, placement):
     assert roomy.latency == pytest.approx(plain.latency)
     assert cramped.asked > 0
     assert cramped.latency > plain.latency
+
+
+def test_a_small_repository_is_hardly_worse_than_none(small, placement):
+    """Without any room payloads come whole, with their headers; with little, each link has a payload at most once."""
+    larger = synthetic.draw(replace(SMALL, payload=1_000, tuples_of_r=40, events=160))
+    plain, none, few = (
+        try_star_network(larger, OURS, (64, 96), 1_000, placement, entries)
+        for entries in (None, 0, 2)
+    )
+    assert plain.traffic < none.traffic < 1.05 * plain.traffic
+    assert none.again == plain.again
+    assert not none.asked
+    assert none.latency == pytest.approx(plain.latency)
+    assert few.again <= plain.again
+    assert few.traffic < 1.1 * plain.traffic
 
 
 @pytest.mark.parametrize("name", ["joins-subscriptions", "joins-star"])

@@ -97,8 +97,8 @@ def test_everybody_gets_whole_events_whoever_is_plain(plain: str):
 
 
 def test_a_payload_that_filters_test_is_matched_exactly():
-    """Even where the broker has no room to remember it, so that it must be asked for before events are matched."""
-    chain = Chain(limits=PayloadLimits(repository_bytes=0))
+    """Even where the broker has room for one of two only, so that it must ask for them before events are matched."""
+    chain = Chain(limits=PayloadLimits(repository_bytes=1_500))
     chain.subscribe("b3", f"logo = '{LOGO}' AND n > 2")
     chain.subscribe("b1", "logo LIKE 'M%'")
     for n in range(5):
@@ -108,6 +108,17 @@ def test_a_payload_that_filters_test_is_matched_exactly():
     assert chain.is_idle()
     assert not chain.notices
     assert sum(one.events.payloads._node.counts.asked for one in chain.brokers.values()) > 0
+
+
+def test_a_broker_without_room_for_a_payload_gets_it_each_time():
+    """It never says that it has had it, so nobody has to ask."""
+    chain = Chain(limits=PayloadLimits(repository_bytes=500))
+    chain.subscribe("b3", "TRUE")
+    taken = [chain.publish({"n": n, "logo": LOGO}) for n in range(4)]
+    assert chain.got("b3") == [LOGO] * 4
+    assert max(taken) < 1.1 * min(taken)
+    assert not sum(one.events.payloads._node.counts.asked for one in chain.brokers.values())
+    assert chain.is_idle()
 
 
 def test_what_several_brokers_lack_comes_to_them_together():

@@ -165,6 +165,8 @@ class PayloadNode:
     ) -> tuple[CarriedEvent, list[PayloadOutput]]:
         """Take an event from a neighbour: keep its payloads, acknowledge them, and let go what waited for them.
 
+        A payload that there is no room for isn't acknowledged: it comes whole again, which costs less than to ask.
+
         Returns the event to match and to hand to `outgoing`: without contents that aren't what their id says.
         """
         contents = {h.id: c for h in carried.headers if (c := _valid(h.id, carried)) is not None}
@@ -177,7 +179,9 @@ class PayloadNode:
             self.repository.put(id_, content)
             self._asking.end(id_)
         self._waiting.fill(contents)
-        return carried, [PayloadsUnderstood(link, tuple(contents)), *self._release(now)]
+        found = self._release(now)
+        kept = tuple(id_ for id_ in contents if self.repository.has(id_))
+        return carried, [PayloadsUnderstood(link, kept), *found] if kept else found
 
     def content_of(self, carried: CarriedEvent) -> CarriedEvent:
         """The event with all payloads that are here."""

@@ -46,6 +46,10 @@ class PayloadRepository:
                 return entries[id_]
         return None
 
+    def has(self, id_: PayloadId) -> bool:
+        """Whether a payload is here. It doesn't count as used."""
+        return id_ in self._held or id_ in self._others or id_ in self._spread
+
     def put(self, id_: PayloadId, content: bytes) -> None:
         """Keep a payload, as long as there is room. One that is larger than the repository isn't kept."""
         if id_ in self._held or self.get(id_) is not None or len(content) > self._most:
