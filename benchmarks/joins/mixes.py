@@ -4,8 +4,10 @@
          │
          U
 
-General schema: each edge has a join attribute of its own with 100 values, and R, S, T and U have 10, 70, 70 and 30
-tuples of each. Tuples come into the four tables by turns.
+General schema: all tables have one join attribute with 100 values, and R, S, T and U have 10, 70, 70 and 30 tuples of
+each. Tuples come into the four tables by turns. Values are near one place for each join value, as in Table 2: with a
+join attribute for each edge, the tuples of S that a tuple of T joins with would be anywhere, and each that comes or
+goes would change what select-joins need of T.
 
 Star schema: S is a table of 25,000 facts, whose join attributes are the keys of the others, 1,000 tuples each. A tuple
 of each of these comes after every 50 facts, and facts refer to the 500 newest; so the oldest one, which then goes, is
@@ -108,10 +110,9 @@ def draw_general(recipe: General, seed: int = SEED) -> Workload:
     sizes = dict(zip("RSTU", recipe.tuples, strict=True))
 
     def tuples(table: str, ids: Int64s, random: Random) -> pa.RecordBatch:
-        others = _NEIGHBOURS if table == "S" else table
-        values = {f"b{t.lower()}": random.integers(0, recipe.join_values, len(ids)) for t in others}
-        own = values[f"b{others[0].lower()}"]
-        return _tuples(table, ids, values, near[table][own], random, recipe.payload)
+        b = random.integers(0, recipe.join_values, len(ids))
+        values = {f"b{t.lower()}": b for t in (_NEIGHBOURS if table == "S" else table)}
+        return _tuples(table, ids, values, near[table][b], random, recipe.payload)
 
     content, last = [], {}
     for table, each in sizes.items():

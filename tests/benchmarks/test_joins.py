@@ -138,6 +138,16 @@ def test_stocks_and_reviews_are_as_many_as_in_the_paper():
     assert np.mean([past - 1 == double_key(10.0) for low, past in ends]) < 1
 
 
+def test_tuples_that_join_are_near_each_other_in_the_mix():
+    """Whichever of its tables a tuple of S joins with: all four have one join attribute."""
+    tables = held_after(mixes.draw_general(replace(MIX, tuples=(8, 8, 8, 8))))
+    place = np.array([fact["s"] for fact in tables["S"].values()])
+    for t in "rtu":
+        of = np.array([fact[f"b{t}"] for fact in tables["S"].values()])
+        within = [place[of == b].std() for b in set(of.tolist())]
+        assert np.mean(within) < 0.5 * place.std()
+
+
 def test_every_fact_has_one_row_in_the_star():
     """Before, during and after the events."""
     workload = mixes.draw_star(replace(STAR, events=700))
