@@ -293,6 +293,7 @@ def star_sheet(found: Sequence[StarTrial], tuples_of_r: int, remark: str) -> She
                 f"{t.entries:,}" if t.is_star else "",
                 f"{t.traffic / 1e3:,.1f}",
                 f"{plain.traffic / t.traffic:.2f}",
+                f"{plain.traffic / t.least:.2f}",
                 f"{t.again / 1e3:,.1f}",
                 f"{plain.again / t.again:,.1f}" if t.again else "",
                 f"{t.stress / 1e3:,.2f}",
@@ -304,7 +305,7 @@ def star_sheet(found: Sequence[StarTrial], tuples_of_r: int, remark: str) -> She
     return Sheet(
         f"CN* by the room of repositories (figures 11 and 12), {tuples_of_r} tuples of R",
         (
-            "scheme", "entries", "traffic kB/event", "times less", "again kB/event", "times less",
+            "scheme", "entries", "traffic kB/event", "times less", "at best", "again kB/event", "times less",
             "stress kB/event", "times less", "hop latency", "asked/event",
         ),
         tuple(rows),
@@ -312,6 +313,7 @@ def star_sheet(found: Sequence[StarTrial], tuples_of_r: int, remark: str) -> She
             remark,
             "again: payloads of tuples that aren't new, which CN* is to save; the tuple that comes has a payload that "
             "no link has seen, so all traffic can't become less than that",
+            "at best: what the messages allow, each payload once over each link that needs it, without headers",
             "a payload is asked for along the tree, and the first node that has it answers",
         ),
     )  # fmt: skip

@@ -5,6 +5,9 @@ between nodes: body, 20 for each payload's header (its id, and its source), the 
 acknowledgements, 16 for an id; questions and answers, 20 and the payload on each link of the tree. The server holds all
 payloads: they are in its database.
 
+The *least* traffic is what the messages themselves need: their bodies, and each payload once over each link on its way
+to a reader, without headers, questions or answers. A repository that is too small, or forgets, doesn't count.
+
 Of a tuple that has just come the payload is *new*: it has to cross each link once whatever anybody does. The others are
 sent *again*, for another tuple that they join with: that is what CN* is to save.
 
@@ -59,6 +62,7 @@ class StarTrial:
     stress: float  # bytes that leave the server
     latency: float  # hops
     again: float  # bytes of payloads that aren't new
+    least: float  # bytes between overlay nodes, if each payload crosses each link once
     asked: float  # payloads
     tuples_of_r: int
 
@@ -82,7 +86,8 @@ class StarNetwork:
         for node, above in enumerate(self._parent):
             if above >= 0:
                 self._children.setdefault(above, []).append(node)
-        self.bytes = self.stress = self.again = 0
+        self.bytes = self.stress = self.again = self.least = 0
+        self._had: dict[bytes, set[int]] = {}  # by payload the nodes that have seen it
         # The message that is on its way, and where it and all that follows from it are: node, last node, what, hops.
         self._ahead: deque[tuple[int, int | None, _InFlight, int]] = deque()
         self._kids: dict[int, list[int]] = {}
@@ -110,6 +115,7 @@ class StarNetwork:
         """A message of so many bytes without payloads, for clients at these nodes: how many there are."""
         self._kids, self._clients, self._body = self._ways(clients), clients, body
         self._new = frozenset(new)
+        self._count_least(carried)
         self._ahead.append((0, None, carried, 0))
         while self._ahead:  # everything takes a hop in the same time
             number, origin, what, hops = self._ahead.popleft()
@@ -121,6 +127,15 @@ class StarNetwork:
                     self._do(number, node.asked(what, 0.0), hops)
                 case PayloadAnswer():
                     self._do(number, node.answered(what, 0.0), hops)
+
+    def _count_least(self, event: CarriedEvent) -> None:
+        reached = {kid for kids in self._kids.values() for kid in kids}
+        body = self._body if self._is_star else self._body + HEADER * len(event.headers)
+        self.least += body * len(reached)
+        for id_, content in event.contents.items():
+            had = self._had.setdefault(id_, set())
+            self.least += len(content) * len(reached - had)
+            had |= reached
 
     def _pass_on(self, number: int, origin: int | None, event: CarriedEvent, hops: int) -> None:
         node = self.node(number)
@@ -240,12 +255,12 @@ def try_star_network(
         if warm == 0:
             before = _totals(network)
     sums = [now - then for now, then in zip(_totals(network), before, strict=True)]
-    traffic, stress, again, asked = (total / counted for total in sums[:4])
-    latency = sums[4] / max(1.0, sums[5])
+    traffic, stress, again, least, asked = (total / counted for total in sums[:5])
+    latency = sums[5] / max(1.0, sums[6])
     held = len(processor.tables["R"])
     return StarTrial(
         scheme, is_star, entries or 0, len(workload.joins), counted,
-        traffic, stress, latency, again, asked, held,
+        traffic, stress, latency, again, least, asked, held,
     )  # fmt: skip
 
 
@@ -254,6 +269,7 @@ def _totals(network: StarNetwork) -> list[float]:
         network.bytes,
         network.stress,
         network.again,
+        network.least,
         network.total("asked"),
         network.latency,
         network.readers,

@@ -159,6 +159,8 @@ def test_payloads_that_were_sent_before_are_not_sent_again(small, placement):
     )
     assert roomy.traffic < plain.traffic
     assert roomy.again < plain.again
+    assert plain.least == roomy.least == cramped.least
+    assert 0.8 * roomy.traffic < roomy.least < roomy.traffic, "headers, and acknowledgements"
     assert not roomy.asked
     assert roomy.latency == pytest.approx(plain.latency)
     assert cramped.asked > 0
