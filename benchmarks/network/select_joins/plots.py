@@ -16,6 +16,7 @@ TRAFFIC: Quantity = ("traffic, bytes per event", lambda t: t.traffic)
 HOPS: Quantity = ("overlay hops per event", lambda t: t.hops)
 LAST_HOP: Quantity = ("traffic with the last hop, bytes per event", lambda t: t.last_hop)
 STRESS: Quantity = ("leaves the server, bytes per event", lambda t: t.stress)
+_WIDE = 20.0  # times: bars that differ by more are drawn on a logarithmic axis
 _FEW = 1e-3  # nothing has a place on a logarithmic axis
 
 
@@ -45,10 +46,13 @@ def plot_bars(found: Sequence[TrafficTrial], quantity: Quantity) -> Plot:
 
     def paint(panels: "Sequence[Axes]") -> None:
         (axes,) = panels
-        axes.barh(range(len(found)), [quantity[1](t) for t in found], 0.6)
+        lengths = [quantity[1](t) for t in found]
+        axes.barh(range(len(found)), lengths, 0.6)
         names = [f"{t.title}, {t.at:g}" if several else t.title for t in found]
         axes.set_yticks(range(len(found)), names)
-        axes.set(xlabel=quantity[0], xscale="log")
+        axes.set(xlabel=quantity[0])
+        if max(lengths) > _WIDE * min(lengths) > 0:
+            axes.set(xscale="log", xlim=(min(lengths) / 2, None))  # not from the shortest bar on
         axes.grid(True, axis="x", alpha=0.3)
 
     return Plot(paint, (7, 4.8))
