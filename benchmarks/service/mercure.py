@@ -1,10 +1,10 @@
 """A peer: a Mercure hub, which keeps updates in a file (Bolt) and sends them as server-sent events.
 
 It is built from its Go module with a main function of ours (`mercure_hub/`), into the cache folder of this user. Where
-there is no Go, or its modules can't be fetched, `NoPeer` says so.
+there is no Go, or its modules can't be fetched, `NoPeer` says so. One process, on loopback.
 
 It matches no content: whoever publishes names topics. What can be compared is how an update is taken, one to a request,
-and how a reader who was away is brought up to date.
+how long it takes to a reader, what open connections cost, and how a reader who was away is brought up to date.
 """
 
 import asyncio
@@ -18,79 +18,109 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
+from urllib.parse import urlencode
 
-from benchmarks.service.served import Connection
+from benchmarks.service.served import Connection, Server, allow_connections
 
+TOPIC = "bench"
 _SOURCE = Path(__file__).parent / "mercure_hub"
 _KEY = b"secret-of-the-benchmark-32-bytes"
 _BUILD = 600.0  # seconds
 _START = 60.0
+_CATCH_UP = 300.0
 _PATH = "/.well-known/mercure"
+_PAGE = 1_000
+"""Updates of its history that a reader is handed at most (`outBufferLength` of its source).
+
+With more than these it takes the reader for one that is too slow: the connection stays open for ten minutes, and no
+update comes any more. A reader that knows this connects anew after so many, and names the last that it has.
+"""
 
 
 class NoPeer(Exception):
     """Why there is no hub to compare with."""
 
 
+class Hub(Server):
+    """A running hub."""
+
+    @cached_property
+    def _token(self) -> str:
+        def text(value: object) -> str:
+            return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+        signed = f"{text({'alg': 'HS256', 'typ': 'JWT'})}.{text({'mercure': {'publish': ['*']}})}"
+        mac = hmac.digest(_KEY, signed.encode(), hashlib.sha256)
+        return f"{signed}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
+
+    async def publish(
+        self, connection: Connection, body: str, topics: Sequence[str] = (TOPIC,)
+    ) -> None:
+        """Publish an update, for all who read one of the topics."""
+        form = urlencode([*(("topic", one) for one in topics), ("data", body)]).encode()
+        said = {"Authorization": f"Bearer {self._token}"}
+        said["Content_Type"] = "application/x-www-form-urlencoded"
+        answer = await connection.ask("POST", _PATH, form, **said)
+        if answer.status != 200:
+            raise NoPeer(f"it answers {answer.status}: {answer.body.decode()}")
+
+    async def listen(self, last: str | None = None) -> Connection:
+        """A connection by which updates come: those from now on, or those after the one with this id."""
+        connection = await self.connect()
+        said = {} if last is None else {"Last_Event_ID": last}
+        await connection.send("GET", f"{_PATH}?topic={TOPIC}", b"", **said)
+        status, _ = await connection.read_head()
+        if status != 200:
+            raise NoPeer(f"it answers {status} to a reader")
+        return connection
+
+    async def catch_up(self, count: int) -> float:
+        """Read so many updates from the first on; how many seconds that took."""
+        began, found, last = time.monotonic(), 0, "earliest"
+        try:
+            async with asyncio.timeout(_CATCH_UP):
+                while found < count:
+                    connection = await self.listen(last)
+                    for _ in range(min(_PAGE, count - found)):
+                        last = await read_id(connection)
+                        found += 1
+                    connection.close()
+        except TimeoutError:
+            raise NoPeer(f"{found:,} of {count:,} updates came in {_CATCH_UP:.0f} s") from None
+        return time.monotonic() - began
+
+
+async def read_id(connection: Connection) -> str:
+    """Read an update, and give its id."""
+    name = ""
+    while True:
+        line = await connection.reader.readline()
+        if not line:
+            raise NoPeer("it ends the connection of a reader")
+        if line.startswith(b"id:"):
+            name = line[3:].strip().decode()
+        elif line.startswith(b"data:"):
+            return name
+
+
 @contextlib.contextmanager
-def mercure() -> Iterator[int]:
-    """A running hub: its port."""
+def mercure() -> Iterator[Hub]:
+    """A hub in a process and with a file of its own, which go with it."""
     program = _built()
+    allow_connections()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         port = _free_port()
         command = [str(program), str(port), str(Path(folder) / "updates.db")]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             _await_port(port)
-            yield port
+            yield Hub(process, port)
         finally:
             process.kill()
             process.wait()
-
-
-async def publish(connection: Connection, body: str) -> None:
-    """Publish an update on the topic `bench`."""
-    from urllib.parse import urlencode
-
-    form = urlencode({"topic": "bench", "data": body}).encode()
-    lines = [
-        f"POST {_PATH} HTTP/1.1",
-        "Host: localhost",
-        f"Authorization: Bearer {_token()}",
-        "Content-Type: application/x-www-form-urlencoded",
-        f"Content-Length: {len(form)}",
-    ]
-    connection.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + form)
-    await connection.writer.drain()
-    status, headers = await connection.read_head()
-    length = int(headers.get("content-length", "0"))
-    answer = await connection.reader.readexactly(length) if length else b""
-    if status != 200:
-        raise NoPeer(f"it answers {status}: {answer.decode()}")
-
-
-async def catch_up(connection: Connection, count: int) -> float:
-    """Read so many updates from the first on; how many seconds that took."""
-    began, found = time.monotonic(), 0
-    await connection.send("GET", f"{_PATH}?topic=bench", Last_Event_ID="earliest")
-    status, _ = await connection.read_head()
-    if status != 200:
-        raise NoPeer(f"it answers {status} to a reader")
-    async with asyncio.timeout(300):
-        while found < count:
-            found += b"data:" in await connection.reader.readline()
-    return time.monotonic() - began
-
-
-def _token() -> str:
-    def text(value: object) -> str:
-        return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
-
-    signed = f"{text({'alg': 'HS256', 'typ': 'JWT'})}.{text({'mercure': {'publish': ['*']}})}"
-    mac = hmac.digest(_KEY, signed.encode(), hashlib.sha256)
-    return f"{signed}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
 
 
 def _built() -> Path:
