@@ -387,10 +387,9 @@ def service(
 
     Events accepted a second, one and a hundred to a request (publish), from
     publication to a reader (latency), notifications into feeds and out of
-    them, by themselves (feeds) and through the service, beside a Mercure hub
-    if Go can build one (through), and what thousands of connected readers
-    cost (connections).
-    The client has the same cores.
+    them, by themselves (feeds) and through the service (through), and what
+    thousands of connected readers cost (connections); beside a Mercure hub,
+    if Go can build one, in all but feeds. The client has the same cores.
 
     Examples:
     python -m benchmarks service

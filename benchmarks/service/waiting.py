@@ -1,25 +1,41 @@
-"""How long an event takes from the publisher's request to a reader of a feed, at a thousand events a second."""
+"""How long an event takes from the publisher's request to a reader of a feed, at a thousand events a second.
+
+A Mercure hub in the same run, if it can be had, takes events one to a request and syncs each, so it doesn't bear that
+pace on every disk. It is given fewer, and so is the service beside it.
+"""
 
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from benchmarks.benchmark import Section, Step
+from benchmarks.service import mercure
 from benchmarks.service.served import Connection, Served, serving
 from benchmarks.sheets import Sheet, format_verdict
 from penstock.base.errors import PenstockError
 
-RATE = 1_000  # events a second
 TRIGGER_MS = 1_000
 GOALS_MS = {"live": (20.0, 100.0), "spark": (1.5 * TRIGGER_MS, None)}
 """At the median, and for all but one in a hundred."""
-_EVERY = 0.01  # seconds between two requests
 _WARM_UP = 3.0  # seconds
+_LATE = 120.0  # seconds after which an event doesn't come any more
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Events a second, and how many are in a request."""
+
+    rate: int
+    size: int
+
+
+USUAL = Pace(1_000, 10)
+BESIDE_PEER = Pace(100, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +43,7 @@ class Reached:
     """Milliseconds from the request to the reader."""
 
     match: str
+    pace: Pace
     events: int
     p50_ms: float
     p99_ms: float
@@ -35,44 +52,88 @@ class Reached:
         return asdict(self)
 
 
+Send = Callable[[list[dict[str, Any]]], Awaitable[None]]
+"""Publish events in one request."""
+
+
 def measure(sides: Sequence[str], seconds: float, step: Step) -> Section:
     """The latency of each side, as one reader sees it."""
     found = []
     for match in sides:
-        step(f"{match}: {RATE:,} events a second")
+        step(f"{match}: {USUAL.rate:,} events a second")
         with serving(match, trigger=f"{TRIGGER_MS} ms") as service:
-            found.append(asyncio.run(_wait(service, match, seconds)))
-    return Section("latency", found, [_sheet(found)])
+            found.append(asyncio.run(_wait(service, match, USUAL, seconds)))
+    remarks = ["one reader by server-sent events"]
+    try:
+        step(f"a Mercure hub: {BESIDE_PEER.rate:,} events a second")
+        with mercure.mercure() as hub:
+            found.append(asyncio.run(_wait_for_peer(hub, BESIDE_PEER, seconds)))
+        if "live" in sides:
+            step(f"live: {BESIDE_PEER.rate:,} events a second")
+            with serving("live") as service:
+                found.append(asyncio.run(_wait(service, "live", BESIDE_PEER, seconds)))
+    except mercure.NoPeer as reason:
+        remarks.append(f"no Mercure hub: {reason}")
+    return Section("latency", found, [_sheet(found, remarks)])
 
 
-async def _wait(service: Served, match: str, seconds: float) -> Reached:
+async def _wait(service: Served, match: str, pace: Pace, seconds: float) -> Reached:
     await service.wait_ready()
     made = await service.subscribe("price > 0")
-    sent: dict[int, float] = {}
     came: dict[int, float] = {}
     reading = asyncio.create_task(_read(await service.connect(), made, came))
     publisher = await service.connect()
-    began = time.monotonic()
-    number, size = 0, int(RATE * _EVERY)
-    while time.monotonic() - began < _WARM_UP + seconds:
-        events = [{"n": number + k, "price": 1.0} for k in range(size)]
-        moment = time.monotonic()
-        sent.update((number + k, moment) for k in range(size))
+
+    async def send(events: list[dict[str, Any]]) -> None:
         answer = await publisher.ask("POST", "/v1/events", json.dumps(events).encode())
         if answer.status != 202:
             raise PenstockError(f"the service answers {answer.status}: {answer.body.decode()}")
-        number += size
-        await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
-    deadline = time.monotonic() + 120
-    while len(came) < number and time.monotonic() < deadline:
+
+    return await _publish(send, reading, came, match, pace, seconds)
+
+
+async def _wait_for_peer(hub: mercure.Hub, pace: Pace, seconds: float) -> Reached:
+    came: dict[int, float] = {}
+    reading = asyncio.create_task(_read_updates(await hub.listen(), came))
+    publisher = await hub.connect()
+
+    async def send(events: list[dict[str, Any]]) -> None:
+        for event in events:
+            await hub.publish(publisher, json.dumps({"event": event}))
+
+    return await _publish(send, reading, came, "Mercure", pace, seconds)
+
+
+async def _publish(
+    send: Send,
+    reading: asyncio.Task[None],
+    came: dict[int, float],
+    match: str,
+    pace: Pace,
+    seconds: float,
+) -> Reached:
+    """Publish at a pace, and look when `reading` notes in `came` that an event has come."""
+    sent: dict[int, float] = {}
+    began, number = time.monotonic(), 0
+    while time.monotonic() - began < _WARM_UP + seconds:
+        events = [{"n": number + k, "price": 1.0} for k in range(pace.size)]
+        moment = time.monotonic()
+        sent.update((number + k, moment) for k in range(pace.size))
+        await send(events)
+        number += pace.size
+        await asyncio.sleep(max(0.0, began + number / pace.rate - time.monotonic()))
+    deadline = time.monotonic() + _LATE
+    while len(came) < number and time.monotonic() < deadline and not reading.done():
         await asyncio.sleep(0.05)
+    if reading.done():
+        reading.result()  # raises what ended it
     reading.cancel()
     if len(came) < number:
         raise PenstockError(f"{number - len(came)} of {number} events never came")
     late = [n for n in sent if sent[n] - began >= _WARM_UP]
     times = np.array([came[n] - sent[n] for n in late]) * 1000
     p50, p99 = np.quantile(times, [0.5, 0.99]).tolist()
-    return Reached(match, len(late), p50, p99)
+    return Reached(match, pace, len(late), p50, p99)
 
 
 async def _read(connection: Connection, made: dict[str, Any], came: dict[int, float]) -> None:
@@ -87,6 +148,8 @@ async def _read(connection: Connection, made: dict[str, Any], came: dict[int, fl
         kind, lines = "", []
         while True:
             line = await connection.reader.readline()
+            if not line:
+                raise PenstockError("the connection of the reader was ended")
             text = line.strip()
             if text == b"0":  # the last chunk: the stream ends once in a while
                 await connection.reader.readline()
@@ -110,17 +173,24 @@ def _take(kind: str, data: bytes, came: dict[int, float]) -> str | None:
     return None
 
 
-def _sheet(found: Sequence[Reached]) -> Sheet:
+async def _read_updates(connection: Connection, came: dict[int, float]) -> None:
+    """Read a hub's server-sent events, on and on."""
+    while line := await connection.reader.readline():
+        if line.startswith(b"data:"):
+            came.setdefault(json.loads(line[5:])["event"]["n"], time.monotonic())
+    raise PenstockError("the hub ends the connection of the reader")
+
+
+def _sheet(found: Sequence[Reached], remarks: Sequence[str]) -> Sheet:
     rows = []
     for one in found:
-        aims = GOALS_MS[one.match]
+        aims = GOALS_MS.get(one.match, (None, None))
         verdicts = [
             "" if aim is None else format_verdict(value <= aim, value, aim)
             for value, aim in zip((one.p50_ms, one.p99_ms), aims, strict=True)
         ]
-        rows.append(
-            (one.match, f"{one.events:,}", f"{one.p50_ms:,.1f}", f"{one.p99_ms:,.1f}", *verdicts)
-        )
-    columns = ("matching", "events", "p50 ms", "p99 ms", "goal p50", "goal p99")
-    remark = f"{RATE:,} events a second in requests of {int(RATE * _EVERY)}; one reader by server-sent events"
-    return Sheet("From publication to a reader", columns, tuple(rows), (remark,))
+        pace = (f"{one.pace.rate:,}", f"{one.pace.size}", f"{one.events:,}")
+        rows.append((one.match, *pace, f"{one.p50_ms:,.1f}", f"{one.p99_ms:,.1f}", *verdicts))
+    columns = ("matching", "events/s", "a request", "events", "p50 ms", "p99 ms")
+    goals = ("goal p50", "goal p99")
+    return Sheet("From publication to a reader", columns + goals, tuple(rows), tuple(remarks))

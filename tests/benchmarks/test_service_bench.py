@@ -10,6 +10,7 @@ import contextlib
 import pytest
 from tests.sizes import LONG
 
+import penstock
 from benchmarks.service import connections, filling, mercure, publishing, storing, waiting
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n:\n"
@@ -37,19 +38,21 @@ def with_peer(*rows):
 def test_publishing_and_latency(monkeypatch):
     """Everything that was accepted reaches the reader."""
     found = publishing.measure(["live"], 0.3, quiet)
-    assert [(one.match, one.batch) for one in found.figures] == [("live", 1), ("live", 100)]
+    rows = [(one.match, one.batch) for one in found.figures]
+    assert rows == [("live", 1), ("live", 100), *with_peer(("Mercure", 1))]
     assert all(one.events_per_second > 0 for one in found.figures)
     monkeypatch.setattr(waiting, "_WARM_UP", 0.2)
-    (reached,) = waiting.measure(["live"], 0.5, quiet).figures
-    assert reached.events > 0
-    assert 0 < reached.p50_ms <= reached.p99_ms
+    reached = waiting.measure(["live"], 0.5, quiet).figures
+    sides = [one.match for one in reached]
+    assert sides == ["live", *with_peer("Mercure", "live")]
+    assert all(one.events > 0 and 0 < one.p50_ms <= one.p99_ms for one in reached)
 
 
 def test_readers():
     """All of them hear of an event."""
-    (found,) = connections.measure([30], quiet).figures
-    assert found.connections == 30
-    assert found.all_told_ms > 0
+    found = connections.measure([30], quiet).figures
+    assert [one.what for one in found] == ["Penstock", *with_peer("Mercure")]
+    assert all(one.connections == 30 and one.all_told_ms > 0 for one in found)
 
 
 def test_feeds(monkeypatch):
@@ -107,3 +110,22 @@ def test_a_hub_that_falls_silent_is_no_peer(monkeypatch):
     monkeypatch.setattr(mercure, "_CATCH_UP", 0.3)
     with pytest.raises(mercure.NoPeer, match=r"10 of 2,500 updates came in 0 s"):
         asyncio.run(read_from_hub(2_500, gives=10))
+
+
+async def listen_to(told):
+    """Wait for an event on a connection that ends."""
+
+    async def answer(_, writer):
+        writer.write(told)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        hub = mercure.Hub(None, server.sockets[0].getsockname()[1])
+        await connections._wait_for_event(await hub.connect())
+
+
+def test_a_reader_whose_connection_ends_does_not_wait_for_ever():
+    asyncio.run(listen_to(b'data: {"event": 1}\n'))
+    with pytest.raises(penstock.PenstockError, match="before the event came"):
+        asyncio.run(listen_to(b"data: {}\n"))
