@@ -53,6 +53,11 @@ def test_an_empty_file_is_fine(tmp_path: Path):
         ({"data": "s3://bucket/x"}, "data s3://bucket/x: the data folder holds databases"),
         ({"schema": {"_time": "string"}}, "schema: '_time': names that begin with _ are the"),
         ({"schema": "price"}, "schema: attribute 'price' has no type"),
+        (
+            {"checkpoints": "s3://b/x"},
+            "checkpoints s3://b/x: with files as the log they are in a folder",
+        ),
+        ({"checkpoint": "s3://b/x"}, "unknown key 'checkpoint': did you mean 'checkpoints'?"),
         ({"trigger": "available-now"}, "trigger 'available-now' would end"),
         ({"trigger": "soon"}, "trigger 'soon': give an interval"),
         ({"log": {"format": "kafak"}}, "log.format 'kafak': did you mean 'kafka'?"),
@@ -87,6 +92,15 @@ def test_everything_is_said_at_once():
 def test_a_secret_in_a_url_is_not_repeated():
     found = problems({"sinks": [{"format": "webhook", "url": 5, "secret": ["whsec_abc"]}]})
     assert not any("whsec_abc" in one for one in found)
+
+
+def test_checkpoints_are_in_a_folder_however_it_is_written_or_with_kafka_in_a_store():
+    """A `file:` URI that were taken for a path would keep what was read from being deleted."""
+    assert parse_settings({"checkpoints": "file:///shared/p"}).checkpoint_root == "/shared/p"
+    assert parse_settings({"checkpoints": "/shared/p"}).checkpoint_root == "/shared/p"
+    kafka = {"format": "kafka", "servers": "k:1"}
+    uri = "s3://bucket/p?endpoint_override=minio:9000&scheme=http"
+    assert parse_settings({"checkpoints": uri, "log": kafka}).checkpoint_root == uri
 
 
 def test_loopback_is_known_in_all_its_spellings():

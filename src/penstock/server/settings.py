@@ -29,7 +29,7 @@ from pydantic import (
 )
 
 from penstock.base.errors import SettingsError
-from penstock.base.locations import is_remote
+from penstock.base.locations import is_remote, path_of
 from penstock.base.yaml_texts import YamlError, read_yaml
 from penstock.language import Schema
 from penstock.matching import check_engine
@@ -200,7 +200,9 @@ class Settings(Part):
 
     @property
     def checkpoint_root(self) -> str:
-        return self.checkpoints or str(self.folder / "spark" / "checkpoints")
+        if self.checkpoints is None:
+            return str(self.folder / "spark" / "checkpoints")
+        return str(path_of(self.checkpoints, "checkpoints"))
 
     @cached_property
     def declared(self) -> Schema | None:
