@@ -1,9 +1,12 @@
 """`penstock serve` as a person starts it, with the live matcher: first steps, its end, what it refuses, kills."""
 
+import json
 import os
 import random
+import re
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -51,10 +54,20 @@ def serve(folder: Path, *words: str, **environment: str) -> Refused:
 # --- first steps ----------------------------------------------------------------------------------
 
 
+def _shell(typed: str, options: str) -> str:
+    """What a line shows that was typed, with more options for curl."""
+    command = typed.replace("curl ", f"curl {options} ", 1)
+    return subprocess.run(command, shell=True, capture_output=True, text=True).stdout
+
+
 def test_it_says_where_to_look_and_what_to_type(service: RunningService):
     said = service.said()
     assert f"at {service.url}. Ctrl-C stops it." in said
-    assert f"curl {service.url}/v1/events" in said
+    subscribe, publish, receive = re.findall(r"^  \w+ +(curl .*)$", said, re.MULTILINE)
+    made = json.loads(_shell(subscribe, "-s"))
+    assert json.loads(_shell(publish, "-s"))["accepted"] == 1
+    typed = receive.replace("/ID?", f"/{made['id']}?").replace("TICKET", made["ticket"])
+    until(lambda: "GOOG" in _shell(typed, "-s --max-time 1"), f"what {typed} shows")
 
 
 def test_what_is_published_is_in_the_feed_of_who_wants_it(service: RunningService):
@@ -174,9 +187,17 @@ def test_a_second_service_on_the_same_folder_is_refused(service: RunningService,
 def test_a_port_that_is_taken_is_said_in_one_line(service: RunningService, tmp_path: Path):
     found = serve(tmp_path, *LIVE, "--port", str(service.port))
     assert found.code == 1
-    assert f"port {service.port}: address already in use" in found.said
+    said = f"port {service.port}: address already in use. Stop what uses it, or give another port"
+    assert said in found.said
     assert len(found.said.splitlines()) == 1
     assert not (tmp_path / "penstock-data").exists()
+
+
+def test_an_address_of_another_machine_is_said_to_be_the_trouble_and_not_the_port(tmp_path: Path):
+    found = serve(tmp_path, *LIVE, "--host", "203.0.113.1")
+    assert (found.code, len(found.said.splitlines())) == (1, 1)
+    assert "host '203.0.113.1': cannot assign requested address" in found.said
+    assert "port" not in found.said
 
 
 def test_without_java_it_says_so_before_anything_starts(tmp_path: Path):

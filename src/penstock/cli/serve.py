@@ -133,5 +133,5 @@ def first_steps(address: str) -> list[str]:
     return [
         f"  subscribe   curl {address}/v1/subscriptions -H 'Content-Type: application/json' -d '{subscription}'",
         f"  publish     curl {address}/v1/events -H 'Content-Type: application/json' -d '{event}'",
-        f"  receive     curl '{address}/v1/feeds/ID?live=sse' -H 'Authorization: Bearer TICKET'",
+        f"  receive     curl -N '{address}/v1/feeds/ID?offset=-1&live=sse' -H 'Authorization: Bearer TICKET'",
     ]

@@ -7,6 +7,7 @@ once.
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -28,6 +29,8 @@ from penstock.server.web.web_protocol import limited_protocol
 _INTERRUPTED = 130
 _REQUESTS_WITHIN = 10  # seconds that requests have to be answered when the service ends
 _BACKLOG = 2048
+_OF_THE_PORT = {errno.EADDRINUSE: "Stop what uses it, or give", errno.EACCES: "Give"}
+"""What to do if it can't be listened on. All other reasons are the address's."""
 
 Say = Callable[[str], object]
 
@@ -46,12 +49,12 @@ def bind(settings: Settings) -> socket.socket:
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        reason = error.strerror or str(error)
-        if isinstance(error, socket.gaierror):
+        reason = (error.strerror or str(error)).partition(" (while ")[0].lower()
+        if error.errno not in _OF_THE_PORT:
             raise PenstockError(f"host {settings.host!r}: {reason}") from error
         raise PenstockError(
-            f"can't listen on {settings.host}, port {settings.port}: {reason.lower()}. "
-            "Stop what uses it, or give another port (--port)"
+            f"can't listen on {settings.host}, port {settings.port}: {reason}. "
+            f"{_OF_THE_PORT[error.errno]} another port (--port)"
         ) from error
 
 
