@@ -109,6 +109,42 @@ def test_on_a_phone_and_without_a_mouse(page):
     assert {"try-text", "why-subscription", "subscriptions-search"} <= reached
 
 
+@pytest.mark.parametrize("width", [1300, 2200])
+def test_no_section_leaves_a_hole(page, width):
+    """Whatever the width, what stands beside each other fills the page, and figures stand on one line."""
+    page.resize(width, 1000)
+    page.wait(lambda: page.run("return innerWidth") > width - 50)
+    ends = page.run(
+        "return ['events', 'subscriptions', 'dead-letters', 'matching']"
+        ".map(id => Math.round(document.getElementById(id).getBoundingClientRect().right))"
+    )
+    assert len(set(ends)) == 1
+    tops = page.run(
+        "return [...document.querySelectorAll('.tile dd')].map(one => one.getBoundingClientRect().top)"
+    )
+    assert len(set(tops)) == 1
+
+
+def test_on_a_phone_links_lead_to_what_is_seen_and_records_have_room(page, web):
+    """The header doesn't stay above what a link leads to; a record isn't squeezed beside its position."""
+    web.post("/v1/events", {"symbol": "GOOG", "price": 550.5})
+    page.resize(390, 844)
+    page.wait(lambda: page.run("return innerWidth") < 520)
+    page.wait(lambda: "GOOG" in page.text("events-table"))
+    page.click("nav a[href='#why']")
+    seen = "const r = document.getElementById('why-title').getBoundingClientRect();"
+    page.wait(
+        lambda: page.run(
+            f"{seen} return document.elementFromPoint(r.left + 5, r.top + 5)?.id === 'why-title'"
+        )
+    )
+    shares = page.run(
+        "return [...document.querySelectorAll('#events-table td.text')]"
+        ".map(one => one.clientWidth / document.getElementById('events-table').clientWidth)"
+    )
+    assert min(shares) > 0.9
+
+
 def test_a_service_with_keys_asks_for_one(tmp_path, window):
     """Nothing is shown without a key; with an admin's everything is."""
     with web_service(tmp_path, http=HttpSettings()) as web:
