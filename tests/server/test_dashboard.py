@@ -49,6 +49,28 @@ def test_figures_follow_what_is_published(page, web):
     assert page.complaints() == []
 
 
+_COLOUR_BETWEEN = """
+const done = arguments[0], place = document.createElement('div');
+place.id = 'plot-here';
+document.body.append(place);
+import('/dashboard/plots.js').then(({ Plot }) => {
+  const { plot } = new Plot('plot-here', [['latency', '--accent']], ' ms');
+  plot.setData([[0, 2, 4, 6, 8], [5.3, null, null, null, 5.3]]);
+  setTimeout(() => {
+    const x = plot.valToPos(4, 'x', true), y = plot.valToPos(5.3, 'y', true);
+    done([...plot.ctx.getImageData(Math.round(x), Math.round(y), 1, 1).data]);
+    place.remove();
+  }, 200);
+});
+"""
+
+
+def test_a_plot_is_a_line_although_something_is_told_only_now_and_then(page):
+    """Spark's micro-batches may be seconds apart: between two of them there is a line, not nothing."""
+    red, _, blue, _ = page.ask("POST", "/execute/async", script=_COLOUR_BETWEEN, args=[])
+    assert blue - red > 80
+
+
 def test_a_filter_is_checked_as_one_types(page, web):
     """An error has its place and a hint; a filter that is right is tried on what was published; a button subscribes."""
     web.post("/v1/events", [{"symbol": "GOOG", "price": 7.0}, {"symbol": "IBM", "price": 1.0}])

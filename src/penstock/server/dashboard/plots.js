@@ -22,6 +22,7 @@ function options(width, series, unit) {
         label,
         stroke: colour(variable),
         width: 2,
+        spanGaps: true, // Spark tells something every few seconds, which would be dots
         points: { show: false },
         value: (_, v) => (v === null || v === undefined ? "–" : v.toLocaleString("en", { maximumFractionDigits: 1 }) + unit),
       })),
