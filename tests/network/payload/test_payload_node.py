@@ -18,6 +18,7 @@ from penstock.network.payload.exchange import (
     PayloadsUnderstood,
 )
 from penstock.network.payload.node import PayloadLimits, PayloadNode
+from penstock.network.payload.questions import Questions
 from penstock.network.payload.waiting import WaitingEvents
 
 WORLDS = 300 * LONG
@@ -167,6 +168,23 @@ def test_a_denial_on_its_way_is_for_those_who_asked_the_same_node():
     assert [one.to for one in found if isinstance(one, PayloadAnswer)] == ["a", "b"]
     given = PayloadAnswer("c", "first", header.id, event.contents[header.id])
     assert second.answered(given, 0.2) == [given]
+
+
+def test_only_so_many_questions_and_askers_are_remembered():
+    """Whatever a neighbour sends: what isn't remembered goes on, as if it were the first."""
+    questions = Questions(patience=2.0)
+    ids = [n.to_bytes(16, "big") for n in range(3_000)]
+    assert all(questions.goes_on("a", "source", id_, 0.0) for id_ in ids)
+    waits = [not questions.goes_on("b", "source", id_, 0.0) for id_ in ids]
+    assert waits == [n < 1_024 for n in range(len(ids))]
+    askers = [f"asker {n}" for n in range(1_000)]
+    going = [questions.goes_on(asker, "source", ids[0], 0.0) for asker in askers]
+    assert going.index(True) < 64
+    assert len(questions.answered("a", ids[0], None)) < 64
+    asked = [questions.goes_on("a", f"node {n}", ids[1], 0.0) for n in range(1_000)]
+    assert all(asked)
+    assert questions.goes_on("a", "source", ids[-1], 3.0), "old ones make room"
+    assert not questions.goes_on("b", "source", ids[-1], 3.0)
 
 
 def test_a_content_that_is_not_what_its_id_says_is_not_kept():

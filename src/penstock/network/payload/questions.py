@@ -4,7 +4,8 @@
     asker ──┴──▶ this node ──▶ who is asked        the first question goes on, the others wait for its answer
 
 This node's own questions are among them. Who asks once more, because no answer came in time, isn't kept waiting: that
-question goes on, too. So nothing depends on what is remembered here.
+question goes on, too. So nothing depends on what is remembered here, and only so many questions and askers are,
+whatever a neighbour sends.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 
 from penstock.network.payload.carried import PayloadId
 
-_MANY = 1_024  # from so many on, those are forgotten that nobody has answered in time
+_MOST = 1_024  # payloads that are asked for
+_MOST_ASKERS = 64  # of one question; one node asks in turn the source and the publisher
 
 
 @dataclass(slots=True)
@@ -39,14 +41,20 @@ class Questions:
 
     def goes_on(self, asker: str, to: str, id_: PayloadId, now: float) -> bool:
         """A question of `asker` for `to` is here. Whether it goes on, or waits for the answer to an earlier one."""
-        earlier = self._open.get(id_, {}).get(to)
+        of_one = self._open.get(id_)
+        if of_one is None and len(self._open) >= _MOST:
+            self._forget_old(now)
+            if len(self._open) >= _MOST:
+                return True
+        earlier = None if of_one is None else of_one.get(to)
         if earlier is None or now >= earlier.until:
-            if len(self._open) >= _MANY:
-                self._forget_old(now)
-            self._open.setdefault(id_, {})[to] = _Question([asker], now + self._patience)
+            if of_one is None or to in of_one or len(of_one) < _MOST_ASKERS:
+                self._open.setdefault(id_, {})[to] = _Question([asker], now + self._patience)
             return True
         if asker in earlier.askers:
             earlier.until = now + self._patience
+            return True
+        if len(earlier.askers) >= _MOST_ASKERS:
             return True
         earlier.askers.append(asker)
         return False
