@@ -123,7 +123,7 @@ def test_on_a_phone_and_without_a_mouse(page):
     """Nothing is wider than the screen; every control is reached by the tab key, and shows that it is."""
     page.resize(390, 844)
     page.wait(lambda: page.run("return innerWidth") < 520)
-    assert page.run("return document.documentElement.scrollWidth <= innerWidth")
+    page.wait(lambda: page.run("return document.documentElement.scrollWidth <= innerWidth"))
     reached = set()
     for _ in range(60):
         page.press("\ue004")
