@@ -41,6 +41,7 @@ from penstock.network.broker_steps import (
 
 _ARROW = SCHEMA.to_arrow()
 _MOST_STEPS = 10_000
+_PATIENCE = 60.0  # seconds without progress, after which there will be no rest
 _BUSY = 0.3  # how often a host isn't free when a frame comes
 
 
@@ -129,11 +130,22 @@ class BadNetwork:
         for host in self.hosts.values():
             if host.broker is None:
                 self._start(host)
-        for _ in range(60):
+        least, ends = self._left(), self.time + _PATIENCE
+        while self.time < ends:
             self._run_until(self.time + 1.0)
             if self.is_at_rest():
                 return True
+            if (left := self._left()) < least:
+                least, ends = left, self.time + _PATIENCE
         return False
+
+    def _left(self) -> int:
+        """How much is still to be done."""
+        return sum(
+            len(host.outbox) + len(host.open) + sum(host.broker.pending().values())
+            for host in self.hosts.values()
+            if host.broker is not None
+        )
 
     def is_at_rest(self) -> bool:
         """Whether nothing is on its way, waits, or is lost, and neighbours agree that they are neighbours."""
