@@ -120,6 +120,10 @@ def test_whoever_has_missed_mail_asks_for_everything(tmp_path: Path):
             for _ in range(100):
                 tables.publish([change_batch(world, *changed(rng, world))])
             expected = bag(result(world.duckdb(), text)[1])
+            until(
+                lambda: given.status()["clients"]["mail"]["~late"]["dropped"],
+                "more mail than is kept",
+            )
             for _ in follower.read():
                 if follower.is_complete and bag(table_rows(follower.view.rows())) == expected:
                     break
