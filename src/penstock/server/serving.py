@@ -8,6 +8,7 @@ once.
 import asyncio
 import contextlib
 import errno
+import gc
 import os
 import signal
 import socket
@@ -29,6 +30,12 @@ from penstock.server.web.web_protocol import limited_protocol
 _INTERRUPTED = 130
 _REQUESTS_WITHIN = 10  # seconds that requests have to be answered when the service ends
 _BACKLOG = 2048
+_YOUNG = (50_000, 20, 100)
+"""Objects made until garbage is looked for, and how rarely among older ones.
+
+To look through all that ten thousand readers hold takes a second in which nobody is answered. Python's own thresholds
+do so several times while they are told of one event.
+"""
 _OF_THE_PORT = {errno.EADDRINUSE: "Stop what uses it, or give", errno.EACCES: "Give"}
 """What to do if it can't be listened on. All other reasons are the address's."""
 
@@ -68,6 +75,8 @@ async def serve(service: Service, listening: socket.socket, say: Say, started: S
         serving = asyncio.create_task(server.serve(sockets=[listening]), name="http")
         while not server.started and not serving.done():
             await asyncio.sleep(0.01)
+        gc.freeze()  # what there is now stays: modules, settings, routes
+        gc.set_threshold(*_YOUNG)
         started(service.settings.address)
         asked = asyncio.create_task(stopping.wait())
         await asyncio.wait([asked, serving], return_when=asyncio.FIRST_COMPLETED)
