@@ -54,6 +54,25 @@ def test_errors_of_the_language_say_where_and_what_to_do(web: WebService):
     assert problem["detail"]
 
 
+def test_a_filter_that_does_not_fit_what_was_published_is_warned_of(tmp_path: Path):
+    """Where the schema is learned. Before the first event nothing is known; it is taken all the same."""
+    with web_service(tmp_path, schema=None) as web:
+        assert web.subscribe("prise > 500")["warnings"] == []
+        answer = web.post("/v1/events", {"symbol": "GOOG", "price": 5.5})
+        assert answer.status_code == 202
+        assert web.subscribe("price > 500 AND symbol = 'GOOG'")["warnings"] == []
+        for text, warning in (
+            ("prise > 500", "unknown attribute 'prise'; did you mean 'price'?"),
+            ("price > 5 AND symbol > 7", "symbol"),
+        ):
+            (found,) = web.subscribe(text)["warnings"]
+            assert found.startswith("doesn't fit the events so far: ")
+            assert warning in found
+            assert web.post("/v1/check", {"subscription": text}).status_code == 422
+        web.post("/v1/events", {"prise": 501.0})
+        assert web.subscribe("prise > 500")["warnings"] == []
+
+
 @pytest.mark.parametrize("path", ["/v1/subscriptions", "/v1/events", "/v1/check"])
 def test_a_body_in_another_encoding_is_refused_with_the_reason(web: WebService, path: str):
     """A few bytes of it could be gigabytes; `identity` is none."""

@@ -66,7 +66,9 @@ def create_app(parts: Parts, pages: Iterable[BaseRoute] = ()) -> Starlette:
     figures.collect_from(lambda: collect_figures(parts))
     keys = IdempotencyKeys(parts.settings.folder / "service.db")
     operations = [
-        *subscription_operations(Subscribing(parts.registry, parts.feeds, keys, limits)),
+        *subscription_operations(
+            Subscribing(parts.registry, parts.schema, parts.feeds, keys, limits)
+        ),
         *listing_operations(),
         *webhook_operations(),
         *explain_operations(),

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
-from penstock.base.errors import RegistryError
+from penstock.base.errors import FilterError, RegistryError
 from penstock.delivery.feeds import FeedStore
+from penstock.matching import check
 from penstock.registry import Subscriptions
 from penstock.registry.details import metadata_text
-from penstock.registry.kinds import kind_of
+from penstock.registry.kinds import FILTER, kind_of
 from penstock.registry.leases import lease_length
 from penstock.registry.limits import subscriber_error
 from penstock.registry.paces import pace_text
 from penstock.registry.records import Checked, Subscription
+from penstock.server.publishing import EventSchema
 from penstock.server.web.api_types import NewSubscription
 from penstock.server.web.http_settings import HttpLimits
 from penstock.server.web.idempotency import Attempt, IdempotencyKeys, Once
@@ -41,16 +43,22 @@ class Subscribing:
     """Makes subscriptions. Its methods block."""
 
     def __init__(
-        self, registry: Subscriptions, feeds: FeedStore, keys: IdempotencyKeys, limits: HttpLimits
+        self,
+        registry: Subscriptions,
+        schema: EventSchema,
+        feeds: FeedStore,
+        keys: IdempotencyKeys,
+        limits: HttpLimits,
     ) -> None:
-        self._registry, self._feeds, self._keys, self._limits = registry, feeds, keys, limits
+        self._registry, self._schema = registry, schema
+        self._feeds, self._keys, self._limits = feeds, keys, limits
         self._one = threading.Lock()
         self._counts: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def subscribe(self, wish: NewSubscription, once: Once | None) -> Made:
         """Subscribe; with `once`, only if an earlier attempt hasn't."""
         self._check(wish)
-        checked = self._registry.check(wish.subscription)
+        checked = check_subscription(self._registry, self._schema, wish.subscription)
         # The subscription isn't there yet: all its notifications will be at this offset or after it.
         tail = self._feeds.tail()
         if once is None:
@@ -117,6 +125,24 @@ class Subscribing:
         self._counts[subscriber] = (count + 1, at)
         while len(self._counts) > _REMEMBERED:
             self._counts.popitem(last=False)
+
+
+def check_subscription(registry: Subscriptions, schema: EventSchema, text: str) -> Checked:
+    """Check a text. A filter that doesn't fit the events so far gets a warning.
+
+    Where the schema is learned, the registry takes a misspelt attribute for one that is still to come.
+    """
+    found = registry.check(text)
+    _, seen = schema.current()
+    if not schema.is_learned or seen is None or found.kind != FILTER.name:
+        return found
+    try:
+        check(text, seen, registry.operators.signatures)
+    except FilterError as error:
+        hint = f"; {error.hint}" if error.hint else ""
+        warning = f"doesn't fit the events so far: {error.reason}{hint}"
+        return found._replace(warnings=(*found.warnings, warning))
+    return found
 
 
 def check_text(text: str, limits: HttpLimits) -> None:
