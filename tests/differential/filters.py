@@ -158,13 +158,19 @@ class RandomFilters:
         return f"{self.name(attribute)} {self.negatable('IN')} ({literals})"
 
     def between(self, attribute: Attribute) -> str:
-        low, high = self.end(attribute), self.end(attribute)
+        """Literals as ends, or attributes of the same kind: DuckDB gives all three one type, so that beside a double
+        large integers and decimals are no longer compared exactly."""
+        if self.rng.random() < 0.75:
+            low, high = self.literal_or_null(attribute), self.literal_or_null(attribute)
+        else:
+            low, high = (self.name(self.alike(attribute)) for _ in range(2))
         return f"{self.name(attribute)} {self.negatable('BETWEEN')} {low} {self.word('AND')} {high}"
 
-    def end(self, attribute: Attribute) -> str:
-        if self.rng.random() < 0.85:
-            return self.literal_or_null(attribute)
-        return self.name(self.comparable(attribute))
+    def alike(self, attribute: Attribute) -> Attribute:
+        """An attribute of the same kind."""
+        if attribute.kind not in self.by_kind or self.rng.random() < 0.1:
+            return self.expressions.of(attribute.kind)
+        return self.rng.choice(self.by_kind[attribute.kind])
 
     def distinct(self, attribute: Attribute) -> str:
         operator = self.rng.choice(["IS DISTINCT FROM", "IS NOT DISTINCT FROM"])

@@ -9,7 +9,7 @@ import pytest
 from tests.differential.events import SCHEMA, random_events
 from tests.differential.expressions import Expressions
 
-from penstock import FilterError, Schema
+from penstock import FilterError, Schema, Subscriptions
 from penstock.language.computed import ComputedColumns, find_attribute
 from penstock.language.expressions import COMPUTED
 from penstock.language.filter_tree import Factor, leaves
@@ -150,3 +150,21 @@ def test_months_are_those_of_the_calendar() -> None:
     column = ComputedColumns(schema, [found.path]).add_to(batch, 0).column(COMPUTED).field(0)
     assert [t.as_py().day for t in column] == [28, 29, 28, 29]
     assert np.all([t.as_py().month == 2 for t in column])
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3])
+def test_what_is_rounded_to_zero_keeps_its_sign(value: float) -> None:
+    """Divisions tell, for an event and for a batch."""
+    subs = Subscriptions(TRADES)
+    for text in ("2 / round(price) < 0", "2 / round(price, 0) < 0", "2 / round(price * 1, -1) < 0"):
+        subs.subscribe("alice", text)
+    matcher = subs.compile()
+    events = [{"price": -value}, {"price": value}]
+    batch = pa.RecordBatch.from_pylist(events, TRADES.to_arrow())
+    assert matcher.match_batch(batch).to_pylist() == [[1, 2, 3], []]
+    assert [matcher.match(event) for event in events] == [[1, 2, 3], []]
+
+
+def test_what_a_function_computes_is_not_compared_with_a_variable() -> None:
+    with pytest.raises(FilterError, match="computed by a function can't be compared"):
+        parse("ceil(price) <> :y", TRADES)

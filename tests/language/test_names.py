@@ -6,6 +6,7 @@ import duckdb
 import pytest
 from sqlglot.dialects.duckdb import DuckDB
 
+import penstock
 from penstock.language import Schema
 from penstock.language.expressions import written_name
 from penstock.language.filter_tree import Comparison, Factor, Tree, leaves
@@ -76,3 +77,22 @@ def test_names_are_written_so_that_they_are_read_again() -> None:
         assert _names(parse(f"{written_name(word)} + 1 > 2", schema)) == {
             f"{written_name(word)} + 1"
         }
+
+
+@pytest.mark.parametrize(
+    "text", ["if", "IF", "~", "!~~*", "CASE", "map", "call", "rlike", "$", "?", ":a", "("]
+)
+def test_a_string_may_be_any_text(text: str) -> None:
+    """Also one that is a word or a symbol of the language, and wherever it stands in a filter."""
+    subs = penstock.Subscriptions({"x": "string", "if": "string"})
+    for filter_ in (
+        f"x = '{text}'",
+        f"x IS NULL OR x = '{text}'",
+        f"x IS NULL OR x IN ('', '{text}')",
+        f"NOT (x <> '{text}' OR x < '{text}')",
+        f"(x = '{text}' OR x = 'other') AND x IS NOT NULL",
+    ):
+        subs.subscribe("alice", filter_)
+    matcher = subs.compile()
+    assert matcher.match({"x": text, "if": "another"}) == list(range(1, 6))
+    assert matcher.match({"x": "another", "if": "another"}) == []

@@ -81,12 +81,15 @@ def round_integers(values: Int64s, places: int) -> Checked:
 
 
 def round_doubles(values: Any, digits: int) -> Any:
-    """Doubles with so many digits after the point, halves away from zero; negative: before it."""
+    """Doubles with so many digits after the point, halves away from zero; negative: before it.
+
+    What is rounded to zero keeps its sign, which divisions tell apart.
+    """
     if abs(digits) > 308:
         return values if digits > 0 else np.where(np.isfinite(values), 0.0, values)
     unit = np.float64(10.0 ** abs(digits))
     near = _half_away(values * unit) / unit if digits >= 0 else _half_away(values / unit) * unit
-    return np.where(np.isfinite(near), near, values)
+    return np.where(np.isfinite(near), np.copysign(near, values), values)
 
 
 def _half_away(values: Any) -> Any:

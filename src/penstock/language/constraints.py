@@ -129,7 +129,10 @@ class _Reading:
             case exp.DPipe() | exp.IntDiv() | exp.Pow():
                 raise self.operands.error(node, "variables are computed with + - * / % only")
         found = self.operands.operand(node)
-        assert not isinstance(found, Attribute)
+        if isinstance(found, Attribute):
+            raise self.operands.error(
+                node, "what is computed by a function can't be compared with a variable"
+            )
         if found is not None and found.slot is not None:
             raise SlotNeededError  # it is part of what is asked
         return found

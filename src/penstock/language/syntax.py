@@ -111,7 +111,8 @@ def _condition_tokens(text: str) -> list[Token]:
     words = [n for n, t in enumerate(tokens) if t.token_type in _STATEMENTS or t.text in _IFS]
     for n in words:
         is_called = n + 1 < len(tokens) and tokens[n + 1].token_type is TokenType.L_PAREN
-        if not is_called and tokens[n].text.isidentifier():
+        is_quoted = tokens[n].token_type in _QUOTED
+        if not is_called and not is_quoted and tokens[n].text.isidentifier():
             tokens[n].token_type = TokenType.IDENTIFIER
     return tokens
 
@@ -142,7 +143,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> tuple[int, list[tuple[str, 
         place = token.start, token.end + 1
         if kind in _FORBIDDEN:
             raise FilterError(text, f"{_FORBIDDEN[kind]} not in the language", *place)
-        if token.text in _REGEXP_SYMBOLS:
+        if token.text in _REGEXP_SYMBOLS and kind not in _QUOTED:
             reason = f"{token.text!r} is not in the language"
             raise FilterError(text, reason, *place, hint="use regexp_matches(attribute, 'pattern')")
         if kind is TokenType.PLACEHOLDER or (kind is TokenType.PARAMETER and token.text == "$"):
@@ -152,7 +153,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> tuple[int, list[tuple[str, 
             variables.append((token.text, colon, place[1]))
         colon = token.start if kind is TokenType.COLON else -1
         depth += (kind in _OPENING) - (kind in _CLOSING)
-        openers += token.text.upper() in _OPENERS
+        openers += token.text.upper() in _OPENERS and kind not in _QUOTED
         prefixes = prefixes + 1 if kind in _PREFIXES else 0
         ands += kind is TokenType.AND and not is_step
         ors += kind is TokenType.OR and not is_step
@@ -190,6 +191,7 @@ _COMMAND = re.compile(
     r"\s*(?:call|execute|explain|fetch|optimize|prepare|rename|reset|vacuum)\b", re.IGNORECASE
 )
 _IFS = frozenset({"if", "IF", "If", "iF"})
+_QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})  # whatever their text is
 _STATEMENTS = frozenset(
     {
         TokenType.ALTER, TokenType.COMMAND, TokenType.DROP, TokenType.EXECUTE, TokenType.FETCH, TokenType.FORCE,
